@@ -1,4 +1,4 @@
-"""The action and workflows for GitHub and the templates for GitLab: what they may do, and their steps run.
+"""The action, workflows and forms for GitHub and the templates for GitLab: what they may do, and their steps run.
 
 The service itself is not there: its expressions are given by the test, and what the steps call are stand-ins
 (`fakes.workflow_steps`).
@@ -7,6 +7,7 @@ The service itself is not there: its expressions are given by the test, and what
 import json
 import re
 import shutil
+import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,10 +17,16 @@ import pytest
 from fakes.repositories import commit, git, repository_with
 from fakes.workflow_steps import ROOT, Runner, load
 
+from pytest_hwperf import __version__
+
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, DEVELOPING = SETTINGS["project"], SETTINGS["dependency-groups"]["dev"]
 ACTION = load("action.yml")
 PERFORMANCE = load("example_project/.github/workflows/performance.yml")
 COMMENT = load("example_project/.github/workflows/comment.yml")
 KINDS = load("example_project/.github/workflows/kinds.yml")
+TESTS = load(".github/workflows/tests.yml")
+FORMS = {path.name: load(f".github/ISSUE_TEMPLATE/{path.name}") for path in (ROOT / ".github/ISSUE_TEMPLATE").iterdir()}
 GITLAB, GITLAB_KINDS = load("ci/gitlab.yml"), load("ci/gitlab-kinds.yml")
 TEMPLATES = ("ci/gitlab.yml", "ci/gitlab-kinds.yml")
 WORKFLOWS = {"performance": PERFORMANCE, "comment": COMMENT, "kinds": KINDS}
@@ -61,7 +68,7 @@ def expressions(value: object) -> set[str]:
 
 
 def test_no_expression_is_part_of_a_command_and_what_others_have_written_has_a_version() -> None:
-    steps = [one for file in (ACTION, *WORKFLOWS.values()) for one in steps_of(file)]
+    steps = [one for file in (ACTION, TESTS, *WORKFLOWS.values()) for one in steps_of(file)]
     used = [one["uses"] for one in steps if "uses" in one]
     assert [] == [one["run"] for one in steps if "${{" in one.get("run", "")]
     assert [] == [one for one in used if not re.fullmatch(r"[\w-]+/[\w-]+@(v\d+(\.\d+)*|[0-9a-f]{40})", one)]
@@ -105,6 +112,46 @@ def test_the_job_that_runs_foreign_code_may_write_nothing_and_the_other_one_runs
     assert [] == [text for file in WORKFLOWS.values() for text in texts(file) if "secrets" in text]
     assert {PERFORMANCE["name"], KINDS["name"]} == {*COMMENT["on"]["workflow_run"]["workflows"]}
     assert "event == 'pull_request'" in job["if"]
+
+
+def test_each_system_runs_its_tests_on_each_python() -> None:
+    """Linux runs all of tox; what has never been tried is marked so, and may change nothing either."""
+    linux, others = TESTS["jobs"]["linux"], TESTS["jobs"]["others"]
+    pythons = ["3.11", "3.12", "3.13", "3.14"]
+    assert {"contents": "read"} == TESTS["permissions"]
+    assert {"fail-fast": False, "matrix": {"python": pythons}} == linux["strategy"]
+    assert {"system": ["macos-latest", "windows-latest"], "python": pythons} == others["strategy"]["matrix"]
+    assert ["python -m pip install tox tox-uv", "python -m tox"] == [one["run"] for one in linux["steps"][2:]]
+    assert others["steps"][-1]["run"].endswith('-m "not live"')
+    assert others["continue-on-error"]
+    tested = {f"Programming Language :: Python :: {one}" for one in pythons if one not in linux["continue-on-error"]}
+    assert tested == {one for one in PROJECT["classifiers"] if one.rpartition(" :: ")[2].startswith("3.")}
+
+
+def test_an_issue_form_asks_for_what_github_knows() -> None:
+    """GitHub shows no form that has an unknown type, a field without a label or one name twice."""
+    assert {"bug.yml", "wrong-verdict.yml"} == {*FORMS}
+    for form in FORMS.values():
+        asked = [one for one in form["body"] if one["type"] != "markdown"]
+        assert {"name", "description", "labels", "body"} == {*form}
+        assert {"input", "textarea", "dropdown"} >= {one["type"] for one in asked}
+        assert len(asked) == len({one["id"] for one in asked}) == len({one["attributes"]["label"] for one in asked})
+        assert any(one.get("validations") == {"required": True} for one in asked)
+    links = [one for text in texts([*FORMS.values()]) for one in re.findall(r"\(\.\./blob/HEAD/(.+?)\)", text)]
+    links += re.findall(r"\]\((.+?)\)", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+    assert len(FORMS) + 1 == len(links)
+    assert [] == [one for one in links if not (ROOT / one).is_file()]
+
+
+def test_what_describes_the_package_is_of_one_mind() -> None:
+    """The citation names this version; what pre-commit runs is the environment of tox; the sdist holds these files."""
+    citation, [hook] = load("CITATION.cff"), load(".pre-commit-config.yaml")["repos"][0]["hooks"]
+    assert (PROJECT["name"], __version__, PROJECT["license"]) == tuple(
+        citation[k] for k in ("title", "version", "license")
+    )
+    assert (PROJECT["authors"], PROJECT["description"]) == (citation["authors"], citation["abstract"])
+    assert "tox -e lint" == hook["entry"]
+    assert {one for one in DEVELOPING if isinstance(one, str)} == {*hook["additional_dependencies"]}
 
 
 def test_the_token_is_given_to_the_comment_alone() -> None:

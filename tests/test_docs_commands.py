@@ -98,8 +98,9 @@ ALL = {command.prog: command for command in commands(_parser())}
 
 
 def options_of(name: str) -> dict[str, str]:
-    """Return each option of a command, but for --help, with its default as text, "" where it has none."""
-    options = [action for action in ALL[name]._actions if action.option_strings and action.dest != "help"]
+    """Return each option of a command, but for those of all, with its default as text, "" where it has none."""
+    own = [action for action in ALL[name]._actions if action.dest not in ("help", "color")]
+    options = [action for action in own if action.option_strings]
     return {action.option_strings[-1]: _shown(action.default) for action in options}
 
 

@@ -5,13 +5,15 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from pytest_hwperf import __version__
 from pytest_hwperf.cli import history
-from pytest_hwperf.cli.arguments import CommandParser, check_files, show_help_alone
+from pytest_hwperf.cli.arguments import CommandParser, PrintCompletion, check_files, show_help_alone
+from pytest_hwperf.cli.output import COLOR, OutputClosed, clear_progress, complain, tolerate_any_encoding
 from pytest_hwperf.cli.output import INTERRUPTED as INTERRUPTED
 from pytest_hwperf.cli.output import USAGE as USAGE
-from pytest_hwperf.cli.output import OutputClosed, clear_progress, complain, tolerate_any_encoding
+from pytest_hwperf.host.files import neighbours
 from pytest_hwperf.records.errors import HwperfError
 from pytest_hwperf.records.markers import nearest, nearest_or_all
 
@@ -56,13 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         given = sys.argv[1:] if arguments is None else [*arguments]
         options = parse(given)
+        COLOR.set(vars(options).pop("color"))
         check_files(options)
         return int(options.run(options))
     except OutputClosed:
         return UNREAD
     except HwperfError as error:
         clear_progress()
-        complain(str(error))
+        complain(f"{error}{_similar(error.__cause__)}")
         return USAGE
     except KeyboardInterrupt:
         clear_progress()
@@ -74,16 +77,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERNAL
 
 
+def _similar(cause: BaseException | None) -> str:
+    """Name the file that may have been meant, where one is missing."""
+    if not isinstance(cause, FileNotFoundError) or not isinstance(cause.filename, str):
+        return ""
+    hint = nearest(Path(cause.filename).name, neighbours(cause.filename))
+    return hint and f".{hint}"
+
+
 def parse(given: list[str]) -> argparse.Namespace:
     """Read a command line; one that is no command ends the program."""
-    own, handed_on = given, list[str]()
-    if given[:1] in ([one] for one in _HANDING_ON) and "--" in given:  # argparse would give some of it to the command
-        own, handed_on = given[: given.index("--")], given[given.index("--") + 1 :]
+    end = given.index("--") if "--" in given else len(given)
+    own = sorted(given[:end], key=lambda word: word.startswith("--color="))  # also in front of the command
+    handed_on = given[end + 1 :]
+    if own[:1] not in ([one] for one in _HANDING_ON):  # of these, argparse would take some of it for the command's own
+        own, handed_on = [*own, *given[end:]], []
     if own[:2] == ["history", "note"]:
         own = ["history note", *own[2:]]
     parser = _parser(*own[:1])
     command = _command(parser, own)
-    found, unknown = parser.parse_known_args(own, argparse.Namespace(given=given, handed_on=handed_on))
+    found, unknown = parser.parse_known_args(own, argparse.Namespace(given=given, handed_on=handed_on, color="auto"))
     if unknown:
         hint = nearest(unknown[0].partition("=")[0], command.options)
         command.error(f"unrecognized arguments: {' '.join(unknown)}{hint and f'.{hint}'}")
@@ -107,6 +120,9 @@ def _parser(word: str = "") -> CommandParser:
     codes = "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
     parser = CommandParser(prog="hwperf", description="Work outside a pytest run.", epilog=f"Exit codes: {codes}.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
+    shells = ("bash", "zsh", "fish")
+    text = 'complete commands in this shell (extra completion): add eval "$(hwperf --completion=bash)" to ~/.bashrc'
+    parser.add_argument("--completion", choices=shells, action=PrintCompletion, help=text)
     show_help_alone(parser)
     commands = parser.add_subparsers(metavar="COMMAND")
     for module in (word,) if word in _COMMANDS else _COMMANDS:

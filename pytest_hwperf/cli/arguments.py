@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pytest_hwperf import registry
-from pytest_hwperf.cli.output import USAGE, complain, explained_if_unwritable, say_lines
+from pytest_hwperf.cli.output import COLORS, USAGE, complain, explained_if_unwritable, say_lines
+from pytest_hwperf.host.extras import require
 from pytest_hwperf.host.files import check_writable, is_file, same_place
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.stores.location import locate
@@ -31,6 +32,13 @@ class CommandParser(argparse.ArgumentParser):
     """A parser, and those of its commands, whose output and errors are those of the others."""
 
     commands: Mapping[str, "CommandParser"] = MappingProxyType({})  # by name
+
+    def __init__(self, **given: Any) -> None:
+        """Add what all of them have."""
+        super().__init__(**given)
+        self.color = False  # Python 3.14 would colour the help, and what a terminal obeys is made visible here
+        text = "colour the output; default: where the terminal shows it"
+        self.add_argument("--color", choices=COLORS, default=argparse.SUPPRESS, help=text)
 
     def add_subparsers(self, **given: Any) -> Any:
         """Add commands, and remember them."""
@@ -127,6 +135,28 @@ THREADS = option("--threads", "N", "give the runtime this many threads", type=in
 REQUIREMENTS = option("--requirements", "FILE.yaml", "require these limits, named as in hwbudget")
 HEADER = several("--header", "NAME: VALUE", "send this header with each request")
 TIMEOUT = seconds("--timeout", 10.0, "fail requests after this time")
+
+
+class PrintCompletion(argparse.Action):
+    """Prints the script of a shell and exits; the script offers files where any value may stand."""
+
+    def __call__(self, parser: argparse.ArgumentParser, _given: object, shell: Any, option: str | None = None) -> None:
+        """Write it as it is: all of it is this package's own."""
+        require("completion", f"{option} needs {{}}", "shtab")
+        import shtab
+
+        _offer_files(parser, shtab.FILE)
+        say_lines(shtab.complete(parser, shell))
+        parser.exit()
+
+
+def _offer_files(parser: argparse.ArgumentParser, files: object) -> None:
+    for action in parser._actions:  # noqa: SLF001 - of a class that this one extends; argparse lists them nowhere else
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - the same
+            for command in action.choices.values():
+                _offer_files(command, files)
+        elif action.nargs != 0 and action.choices is None:
+            vars(action)["complete"] = files  # where shtab looks
 
 
 def show_help_alone(parser: argparse.ArgumentParser) -> None:

@@ -73,9 +73,9 @@ def show_run(
 
 
 def show_table(report: Report, detail: Detail = "normal") -> None:
-    """Show a report as pytest does, without colours."""
-    for text, _ in terminal.render(report, width=output.width(), detail=detail):
-        output.say(text)
+    """Show a report as pytest does."""
+    for text, style in terminal.render(report, width=output.width(), detail=detail):
+        output.say(text, style)
 
 
 def exit_code(judgement: Judgement, failed: int, doubts: Sequence[str]) -> int:

@@ -5,8 +5,10 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 from pytest_hwperf.host.files import replace_file
 from pytest_hwperf.host.progress import ProgressLine, StandardError
@@ -14,12 +16,16 @@ from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible, visible_json, visible_lines
-from pytest_hwperf.reports.document import Block, as_text
+from pytest_hwperf.reports.document import PLAIN, Block, Style, styled
 
 # Exit codes of commands. An unforeseen error never ends with one of the first three, which are answers.
 OK, FAILED, INCONCLUSIVE = 0, 1, 3
 USAGE = 4  # as in pytest
 INTERRUPTED = 130  # Ctrl-C, as in shells
+COLORS = ("auto", "always", "never")
+COLOR = ContextVar("color", default="auto")  # one of them: the answer of --color
+_CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
+_ERROR: Style = {"bold": True, "red": True}
 _MOST = 10  # lines about what was left out
 
 
@@ -27,15 +33,15 @@ class OutputClosed(Exception):  # noqa: N818 - the reader has seen enough, which
     """Nobody reads the answer any more, as after `| head`."""
 
 
-def say(line: str) -> None:
+def say(line: str, style: Style = PLAIN) -> None:
     """Write one line of the answer."""
-    say_lines(visible(line))
+    say_lines(visible(line), style)
 
 
-def say_lines(text: str) -> None:
+def say_lines(text: str, style: Style = PLAIN) -> None:
     """Write lines of the answer; foreign text in them is visible already."""
     try:
-        print(visible_lines(text), flush=True)
+        print(_painted(visible_lines(text), style, sys.stdout), flush=True)
     except OSError as error:
         with suppress(OSError):  # Python flushes what is left once more at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -46,8 +52,8 @@ def say_lines(text: str) -> None:
 
 def show_document(document: Iterable[Block], widest: int | None = None) -> None:
     """Write an answer in the width of the terminal, and where it is to be read easily no wider than `widest`."""
-    for line in as_text(document, min(width(), widest or width())):
-        say_lines(line)
+    for line, style in styled(document, min(width(), widest or width())):
+        say_lines(line, style)
 
 
 def width() -> int:
@@ -57,7 +63,19 @@ def width() -> int:
 
 def complain(text: str) -> None:
     """Write an error, and where there is more to see, a log below it."""
-    print(visible_lines(f"hwperf: {text}"), file=sys.stderr)
+    print(f"{_painted('hwperf:', _ERROR, sys.stderr)} {visible_lines(text)}", file=sys.stderr)
+
+
+def _painted(text: str, style: Style, stream: TextIO) -> str:
+    """Put the colours of a style around a text, where `--color` or the terminal wants them."""
+    codes = ";".join(_CODES[name] for name in style)
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes and text and _takes_color(stream) else text
+
+
+def _takes_color(stream: TextIO) -> bool:
+    if COLOR.get() != "auto":
+        return COLOR.get() == "always"
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
 def tolerate_any_encoding() -> None:

@@ -10,11 +10,11 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_hwperf.host.files import is_file
+from pytest_hwperf.host.files import is_file, neighbours
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject, subject_of_callable
 from pytest_hwperf.records.errors import HwperfError, UsageProblem
-from pytest_hwperf.records.markers import ADDRESSES, is_address, shown_address
+from pytest_hwperf.records.markers import ADDRESSES, is_address, nearest, shown_address
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.scenarios.sklearn_native import load_estimator
 from pytest_hwperf.scenarios.threads import limit_threads
@@ -56,7 +56,10 @@ def check_target(target: str, allowed: Sequence[TargetKind]) -> None:
         raise UsageProblem(f"{shown(target)} is of the kind '{kind}'. Allowed: {', '.join(allowed)}")
     if kind in ("estimator", "ONNX file") and not is_file(Path(target)):
         forms = f", nor an address such as {ADDRESSES}" if "address" in allowed else ""
-        raise UsageProblem(f"{shown(target)} is neither a file nor of the form module:function{forms}")
+        hint = nearest(Path(target).name, neighbours(target))
+        raise UsageProblem(
+            f"{shown(target)} is neither a file nor of the form module:function{forms}{hint and f'.{hint}'}"
+        )
 
 
 def shown(target: str) -> str:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from contextlib import suppress
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 
 from pytest_hwperf.records.errors import HwperfError, UsageProblem
 
 CACHE_VARIABLE = "HWPERF_CACHE_DIR"
 
+_MOST_NEIGHBOURS = 1000
 _WRITERS = 8  # a flush waits for the disk, and a disk serves several at once
 
 # Whether there is one that can be seen; those of `pathlib` raise an error for a name that no file system takes.
@@ -68,6 +70,13 @@ def read_given(
         return read_file(Path(file), largest)
     except (OSError, ValueError) as problem:  # the latter of a name that no file system takes
         raise error(f"{name or file} cannot be read ({getattr(problem, 'strerror', problem)}): {remedy}") from problem
+
+
+def neighbours(file: str | Path) -> list[str]:
+    """Return names in the folder where a file is missing, to find the one that was meant."""
+    with suppress(OSError, ValueError):
+        return [one.name for one in islice(Path(file).parent.iterdir(), _MOST_NEIGHBOURS)]
+    return []
 
 
 def digest_of(file: Path) -> str:

@@ -104,7 +104,7 @@ class Collector:
             if self._settings.keeps_runs:
                 self._lines.append("nothing was measured, so that nothing was saved or compared")
             return
-        from pytest_hwperf.plugin.reporting import report_of, save, write
+        from pytest_hwperf.plugin.reporting import not_compared, report_of, save, write
         from pytest_hwperf.plugin.session import without_collection
 
         with without_collection():
@@ -112,6 +112,7 @@ class Collector:
             report = report_of(self._config, self._results, partial=partial, hidden=hidden, shards=shards)
             self._report = report if self._results else None
             self._shard = report if shards else None
+            self._lines.extend(not_compared(self._settings, session.items, report))
             for lines, trouble in (save(self._config, report, self._accepted), write(self._config, report)):
                 self._lines.extend(lines)
                 self._trouble.extend(trouble)

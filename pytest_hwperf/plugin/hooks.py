@@ -90,6 +90,20 @@ def pytest_report_header(config: pytest.Config) -> str | list[str] | None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Name the nearest file where one of the command line is missing, below what pytest says of it."""
+    try:
+        return (yield)
+    except pytest.UsageError as error:
+        from pytest_hwperf.host.files import is_file, is_folder, neighbours
+        from pytest_hwperf.records.markers import nearest
+
+        files = [session.config.invocation_params.dir / one.partition("::")[0] for one in session.config.args]
+        hints = [nearest(one.name, neighbours(one)) for one in files if not (is_file(one) or is_folder(one))]
+        raise pytest.UsageError(*error.args, *(hint.strip() for hint in hints if hint)) from error
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:

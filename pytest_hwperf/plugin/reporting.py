@@ -14,11 +14,13 @@ from pytest_hwperf.host.files import create_file, leads_out, replace_files
 from pytest_hwperf.plugin.command import published
 from pytest_hwperf.plugin.markers import sweeps_of
 from pytest_hwperf.plugin.options import REPORTS
-from pytest_hwperf.plugin.session import session_of, without_collection
+from pytest_hwperf.plugin.session import is_measured, session_of, without_collection
 from pytest_hwperf.plugin.unjudged import named
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import StoreError, install
+from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.messages import Statement
+from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.report import Report, ReportPart, Shard
 from pytest_hwperf.records.run import StoredRun
 from pytest_hwperf.records.text import visible_pattern
@@ -27,7 +29,7 @@ from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports import csv_files, explained, json_file, markdown, plots, tradeoff_files
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
-from pytest_hwperf.reports.document import as_text
+from pytest_hwperf.reports.document import StyledLine, as_text
 from pytest_hwperf.reports.headline import hidden_by_xfails
 from pytest_hwperf.reports.table import families
 from pytest_hwperf.stats.advice import advice
@@ -172,6 +174,29 @@ def _interrupted(comparisons: Sequence[Comparison]) -> str:
     return f"{told}: stop it, or run on a machine with a free processor" if most else ""
 
 
+_UNASKED = ("latency_p95", "memory")  # any test has them, and none is compared by them that does not name them
+_GREEN = {"equivalent", "improved"}
+
+
+def not_compared(settings: "Settings", items: Sequence[pytest.Item], report: Report) -> Iterator[str]:
+    """Say after a green comparison which tests and statistics it left out, and how to include them."""
+    made = [one for judgement in report.judgements for one in judgement.comparisons if not one.is_left_out]
+    if not made or {one.outcome for one in made} - _GREEN or any(one.fails for one in report.judgements):
+        return
+    left, silent = list[str](), [item for item in items if not is_measured(item)]
+    if silent and not settings.all:
+        are_benchmarks = all("benchmark" in getattr(item, "fixturenames", ()) for item in silent)
+        option = "--hwperf-benchmark" if are_benchmarks else "--hwperf-all"
+        left.append(f"{counted(len(silent), 'test')} that measure{'s' * (len(silent) == 1)} nothing (add {option})")
+    for name in _UNASKED:
+        margin = DEFAULT_MARGINS[name]
+        if margin.key not in {one.key for one in made}:
+            statistic = METRICS[margin.metric].called(margin.statistic)
+            left.append(f"{statistic} (add --hwperf-margin={name}={100 * margin.size:g}%)")
+    if left:
+        yield f"not compared: {', '.join(left)}"
+
+
 def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Notices:
     """Save the sound runs of accepted tests to the baseline; keep the others aside until they are accepted."""
     settings = session_of(config).settings
@@ -246,7 +271,7 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
         terminal.write_line(line, yellow=True)
 
 
-def _lines(report: Report, verbosity: int, width: int) -> list[terminal_report.StyledLine]:
+def _lines(report: Report, verbosity: int, width: int) -> list[StyledLine]:
     """Draw as much of a report as the verbosity asks for: its counts, what is not well, a line a test, every row."""
     if verbosity <= _LAST_LINE:
         return terminal_report.render_counts(report, width=width)

@@ -48,8 +48,9 @@ def nearest_or_all(word: str, allowed: Iterable[str]) -> str:
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
     """Return a hint ` Did you mean 'x'?` with a space in front, or nothing when no allowed word is near."""
-    matches = difflib.get_close_matches(word, list(allowed), n=1)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
+    matches = difflib.get_close_matches(word, list(allowed), n=_FEW)
+    swapped = [one for one in matches if sorted(one) == sorted(word)]  # letters are swapped more often than wrong
+    return f" Did you mean {(swapped or matches)[0]!r}?" if matches else ""
 
 
 def parse_budgets(keywords: Mapping[str, object]) -> tuple[Budget, ...]:

@@ -232,7 +232,8 @@ class FactFormatter(Formatter):
     def format_field(self, value: str | Sequence[float], format_spec: str) -> str:
         if isinstance(value, str):
             return value
-        least, most = (_written(end, format_spec, self._texts) for end in (min(value), max(value)))
+        largest = min(value) if format_spec == "bare" else max(value)  # a value to be typed serves all
+        least, most = (_written(end, format_spec, self._texts) for end in (min(value), largest))
         if least == most:
             return least
         (low, _, unit), (_, _, other) = least.partition(" "), most.partition(" ")

@@ -13,6 +13,12 @@ from typing import NamedTuple
 
 from pytest_hwperf.records.text import visible
 
+Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red": True}
+StyledLine = tuple[str, Style]
+
+PLAIN: Style = {}
+BOLD: Style = {"bold": True}
+STYLES: Mapping[str, Style] = {"bad": {"red": True}, "doubtful": {"yellow": True}, "good": {"green": True}}  # by tone
 INDENT, GAP = "  ", "  "
 LONGEST_NAME = 120  # characters of a test id in a table of Markdown
 LONGEST_TEXT = 300  # of a sentence in one
@@ -33,6 +39,7 @@ class Title(NamedTuple):
 
     text: str
     level: int = 2  # in Markdown
+    tone: str = ""  # of `STYLES`, in which the terminal shows it
 
 
 class Paragraph(NamedTuple):
@@ -78,20 +85,34 @@ Block = Title | Paragraph | Listing | Grid | Code
 
 def as_text(document: Iterable[Block], width: int) -> list[str]:
     """Draw a document; no line but a command or a long word is longer than `width`."""
-    lines = list[str]()
+    return [line for line, _ in styled(document, width)]
+
+
+def styled(document: Iterable[Block], width: int) -> Iterator[StyledLine]:
+    """Draw the same, each line with its style."""
+    is_first = True
     for block in document:
-        match block:
-            case Title(text):
-                lines += [*[""][: len(lines)], *wrapped(visible(text), width)]
-            case Paragraph(text, depth):
-                lines += wrapped(visible(text), width, INDENT * depth)
-            case Listing(rows, depth):
-                lines += _listed(rows, INDENT * depth, width)
-            case Grid():
-                lines += _drawn(block, width) if block.rows else ()
-            case Code(text, depth):
-                lines.append(f"{INDENT * depth}{visible(text)}")
-    return lines
+        style = PLAIN
+        if isinstance(block, Title):
+            style = {**BOLD, **STYLES.get(block.tone, PLAIN)}
+            yield from () if is_first else [("", PLAIN)]
+        for line in _lines(block, width):
+            yield line, style
+            is_first = False
+
+
+def _lines(block: Block, width: int) -> Iterable[str]:
+    match block:
+        case Title(text):
+            return wrapped(visible(text), width)
+        case Paragraph(text, depth):
+            return wrapped(visible(text), width, INDENT * depth)
+        case Listing(rows, depth):
+            return _listed(rows, INDENT * depth, width)
+        case Grid():
+            return _drawn(block, width) if block.rows else ()
+        case Code(text, depth):
+            return [f"{INDENT * depth}{visible(text)}"]
 
 
 def as_markdown(document: Iterable[Block]) -> str:

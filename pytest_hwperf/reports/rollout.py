@@ -9,11 +9,13 @@ from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.run import Estimate, Key
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.reports.document import Block, Code, Grid, Paragraph, Title, as_markdown
-from pytest_hwperf.stats.rollout import Contender, Reason, Requests
+from pytest_hwperf.reports.rows import Tone
+from pytest_hwperf.stats.rollout import Contender, Outcome, Reason, Requests
 from pytest_hwperf.stats.rollout_plan import POWER, Limit, Plan, RolloutFile, VersionRecord, Watched
 from pytest_hwperf.stats.tradeoffs import Requirement
 
 _DIGITS = 12  # of a digest
+_TONES: Mapping[Outcome, Tone] = {"go": "good", "no-go": "bad", "inconclusive": "doubtful"}
 _UNWATCHED: Mapping[Watched, str] = {
     "latency p95": "no interval was measured here",
     "accuracy": "unmeasured here, for want of labels",
@@ -37,7 +39,7 @@ def document_of(file: RolloutFile, verdicts: Sequence[str]) -> Iterator[Block]:
     elif outcome == "go":
         met = f", and {units.counted(len(record.requirements), 'requirement')} met" if record.requirements else ""
         headline = f"nothing is worse by more than its margin{met}"
-    yield Title(f"{outcome}: {headline}")
+    yield Title(f"{outcome}: {headline}", tone=_TONES[outcome])
     yield from (Paragraph(f"also {one.effect}: {reason(one)}", 1) for one in reasons[1:])
     pairs = units.counted(record.pairs, "pair of fresh processes")
     yield Paragraph(f"{record.new.target} (NEW) against {record.old.target} (OLD): {pairs}")

@@ -1,27 +1,31 @@
 """The table or the summary of a report as lines for a terminal of any width."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.text import visible
-from pytest_hwperf.reports.document import GAP, INDENT, aligned, room_of, wrapped
+from pytest_hwperf.reports.document import (
+    BOLD,
+    GAP,
+    INDENT,
+    PLAIN,
+    STYLES,
+    Style,
+    StyledLine,
+    aligned,
+    room_of,
+    wrapped,
+)
 from pytest_hwperf.reports.explained import OperatorTable, lines_of, operator_tables
-from pytest_hwperf.reports.rows import Tone
 from pytest_hwperf.reports.summary import HEADS, Summary, counts_of, summary_of
 from pytest_hwperf.reports.table import COLUMNS, Detail, Line, TableHeading, marked, rows
-
-Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red": True}
-StyledLine = tuple[str, Style]
 
 _ROW_INDENT = INDENT * 2
 _NOTE_INDENT = INDENT * 3
 _WORDS = {place for place, head in enumerate(HEADS) if head in {"test", "tightest budget"}}  # aligned at their left
 _PHRASES = {place for place, name in enumerate(COLUMNS) if name in {"budget", "baseline", "change"}}  # below a row
 _TIE = "\xa0"  # a space at which no line breaks; in texts from outside it is escaped
-_STYLES: Mapping[Tone, Style] = {"bad": {"red": True}, "doubtful": {"yellow": True}, "good": {"green": True}}
-_BOLD: Style = {"bold": True}
-_PLAIN: Style = {}
 
 
 def render(report: Report, *, width: int, detail: Detail = "normal") -> list[StyledLine]:
@@ -56,19 +60,19 @@ def _ending(
     The last column of operators, the name of a node, is below where it has no room.
     """
     for table in operators:
-        yield from (*_wrapped(table.title, width, _BOLD), *_wrapped(table.setting, width, indent=INDENT))
+        yield from (*_wrapped(table.title, width, BOLD), *_wrapped(table.setting, width, indent=INDENT))
         widths = [max(map(room_of, column)) for column in zip(*table.rows, strict=True)]
         every = range(len(widths))
         fits = len(_ROW_INDENT) + sum(widths) + len(GAP) * (len(widths) - 1) <= width
         for row in table.rows:
-            yield _aligned(row, widths, every if fits else every[:-1]), _PLAIN
+            yield _aligned(row, widths, every if fits else every[:-1]), PLAIN
             yield from [] if fits else _wrapped(row[-1], width, indent=_NOTE_INDENT)
         for text in table.work:
             yield from _wrapped(text, width, indent=INDENT)
-    yield from ((line, _PLAIN) for line in (lines_of(report, width) if moved else ()))
+    yield from ((line, PLAIN) for line in (lines_of(report, width) if moved else ()))
     interrupted = ["interrupted: what is shown is complete, but not all tests ran"] if report.partial else []
     for text in (*(f"warning: {text}" for text in warnings), *interrupted):
-        yield from _wrapped(text, width, _STYLES["doubtful"])
+        yield from _wrapped(text, width, STYLES["doubtful"])
 
 
 def _counts(report: Report, counts: Sequence[str], width: int) -> Iterator[StyledLine]:
@@ -76,7 +80,7 @@ def _counts(report: Report, counts: Sequence[str], width: int) -> Iterator[Style
     fails = any(judgement.fails for judgement in report.judgements)
     together = "; ".join(counts)
     for text in [together] if room_of(together) <= width else counts:
-        yield from _wrapped(_tied(text, width), width, {"bold": True, "red": True} if fails else _BOLD)
+        yield from _wrapped(_tied(text, width), width, {"bold": True, "red": True} if fails else BOLD)
 
 
 def _list(summary: Summary, width: int) -> Iterator[StyledLine]:
@@ -92,11 +96,11 @@ def _list(summary: Summary, width: int) -> Iterator[StyledLine]:
     def listed(cells: Sequence[str]) -> str:
         return (INDENT + aligned(cells, widths, used, _WORDS)).rstrip()
 
-    yield listed(HEADS), _BOLD
+    yield listed(HEADS), BOLD
     for path, lines in summary.files:
-        yield path, _BOLD
+        yield path, BOLD
         for line in lines:
-            style, (name, *others) = _STYLES.get(line.tone, _PLAIN), line.cells
+            style, (name, *others) = STYLES.get(line.tone, PLAIN), line.cells
             if room_of(name) > widths[0] and any(others):
                 yield INDENT + name, style
                 name = ""
@@ -117,13 +121,13 @@ def _grid(table: Sequence[TableHeading | Line], width: int) -> Iterator[StyledLi
         used.append(len(COLUMNS) - 1)  # it carries the marks of footnotes
     inside = [place for place in used if place not in _PHRASES]
     widths = [max(map(room_of, column)) for column in zip(COLUMNS, *(line.cells for line in lines), strict=True)]
-    yield from [(_aligned(COLUMNS, widths, inside), _BOLD)] if lines else []
+    yield from [(_aligned(COLUMNS, widths, inside), BOLD)] if lines else []
     for one in table:
         if isinstance(one, Line):
             yield from _row(one, widths, inside, width)
         else:
             text = GAP.join(_tied(text, width) for text in one.texts if text)
-            yield from _wrapped(text, width, _BOLD if one.is_bold else _PLAIN, INDENT * one.depth)
+            yield from _wrapped(text, width, BOLD if one.is_bold else PLAIN, INDENT * one.depth)
 
 
 def _row(line: Line, widths: Sequence[int], inside: Sequence[int], width: int) -> Iterator[StyledLine]:
@@ -134,7 +138,7 @@ def _row(line: Line, widths: Sequence[int], inside: Sequence[int], width: int) -
         marks = ""
     else:
         text = _aligned(line.cells, widths, inside)
-    yield text, _STYLES.get(line.tone, _PLAIN)
+    yield text, STYLES.get(line.tone, PLAIN)
     phrases = (f"{COLUMNS[i]} {line.cells[i]}".replace(" ", _TIE) for i in sorted(_PHRASES) if line.cells[i])
     yield from _wrapped(" ".join(filter(None, [", ".join(phrases), marks])), width, indent=_NOTE_INDENT)
 
@@ -149,5 +153,5 @@ def _aligned(texts: Sequence[str], widths: Sequence[int], inside: Sequence[int])
     return (_ROW_INDENT + aligned(texts, widths, inside, inside)).rstrip()
 
 
-def _wrapped(text: str, width: int, style: Style = _PLAIN, indent: str = "") -> list[StyledLine]:
+def _wrapped(text: str, width: int, style: Style = PLAIN, indent: str = "") -> list[StyledLine]:
     return [(line.replace(_TIE, " "), style) for line in wrapped(text, width, indent)]

@@ -103,6 +103,23 @@ def test_what_cannot_be_meant_is_a_usage_error(tmp_path: Path, monkeypatch: pyte
     ]
 
 
+# What is typed → the file beside it that is named.
+MISSING: Sequence[tuple[Sequence[str], str]] = (
+    (["report", "reprot.json"], "FILE.json. Did you mean 'report.json'?\n"),
+    (["tradeoffs", "tabel.csv"], "(No such file or directory). Did you mean 'table.csv'?\n"),
+    (["compare", "a:f", "b:f", "--data=rows.csv"], "an .npy, or a .csv\n"),
+    (["compare", "modle.onnx", "b:f", "--data=table.csv"], "/infer). Did you mean 'model.onnx'?\n"),
+    (["report", "no such folder/report.json"], "FILE.json\n"),
+)
+
+
+def test_a_misspelt_file_is_named_by_its_neighbour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("report.json", "table.csv", "model.onnx"):
+        Path(name).touch()
+    assert [] == [one for one in MISSING if not told(USAGE, *one[0]).err.endswith(one[1])]
+
+
 def test_the_help_lists_twelve_commands_with_the_daily_ones_first() -> None:
     listed = re.findall(r"^    ([a-z]+)", _parser().format_help(), re.MULTILINE)
     assert {"doctor", "history note"} == {*_parser("doctor").commands}  # the others are not even imported
@@ -274,6 +291,7 @@ def test_ctrl_c_ends_a_command_with_one_line(monkeypatch: pytest.MonkeyPatch, to
 
 def test_a_line_of_progress_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
+    monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(doctor, "collect_findings", pressed)
     monkeypatch.setattr(sys, "stderr", terminal)
     main(["doctor"])

@@ -1,11 +1,17 @@
 """Options and their ini twins: which of them wins."""
 
+import json
 import re
 import shlex
 import sys
+from collections.abc import Mapping
+from inspect import getclosurevars, isfunction
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pytest_hwperf.plugin.options import Option
 from pytest_hwperf.plugin.settings import OPTIONS, Settings, read_settings
 from pytest_hwperf.stats.timetable import LONGEST_GATE_S
 from pytest_hwperf.stats.verdicts import LONGEST_SAMPLING_S
@@ -126,3 +132,49 @@ def test_contradictions_and_what_the_baseline_cannot_be_given_end_the_session_be
     assert [] == wrong
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["ERROR: --hwperf-affected leaves tests out of pairs: give --hwperf-against=REF|DIR *"])
+
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "ini.schema.json"
+KINDS: Mapping[str, dict[str, Any]] = {
+    "bool": {"type": ["boolean", "string"]},
+    "linelist": {"type": ["array", "string"], "items": {"type": "string"}},
+    "string": {"type": ["string", "number"]},  # pytest reads a number as its text
+}
+
+
+def described(option: Option) -> dict[str, Any]:
+    """Return what the schema says of one key: its type, the words that it allows, its help and default."""
+    words = getclosurevars(option.parse).nonlocals.get("allowed") if isfunction(option.parse) else None
+    default = {"default": option.default} if option.default != "" else {}
+    kind: dict[str, Any] = {"enum": [*words]} if words else KINDS[option.kind]
+    return {**kind, "description": option.help.replace("%%", "%"), **default}
+
+
+def schema_of_ini() -> dict[str, Any]:
+    """Return the schema of pytest's table in `pyproject.toml`: it refuses keys of hwperf that do not exist."""
+    keys = {option.ini: described(option) for option in OPTIONS if option.help}
+    known = {"anyOf": [{"not": {"pattern": "^hwperf_"}}, {"enum": [*keys]}]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Keys of pytest-hwperf in [tool.pytest.ini_options] of pyproject.toml",
+        "type": "object",
+        "properties": keys,
+        "propertyNames": known,
+    }
+
+
+def test_the_schema_of_the_ini_keys_is_made_of_the_options(request: pytest.FixtureRequest) -> None:
+    actual = json.dumps(schema_of_ini(), indent=2, ensure_ascii=False) + "\n"
+    if request.config.getoption("--update-golden"):
+        SCHEMA.write_text(actual, encoding="utf-8")
+    assert actual == SCHEMA.read_text(encoding="utf-8"), "run this test with --update-golden"
+
+
+def test_every_value_that_the_schema_names_is_read(pytester: pytest.Pytester) -> None:
+    """Each default, and each word of a key that allows a few."""
+    properties = schema_of_ini()["properties"]
+    named = [(key, one) for key, about in properties.items() for one in about.get("enum", [])]
+    named += [(key, about["default"]) for key, about in properties.items() if "default" in about]
+    texts = [f"-o{key}={str(one).lower() if isinstance(one, bool) else one}" for key, one in named]
+    assert len(named) > 20
+    assert [] == [text for text in texts if not isinstance(read(pytester, text), Settings)]

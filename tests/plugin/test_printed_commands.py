@@ -73,6 +73,19 @@ def test_what_overrides_the_ini_file_is_one_word() -> None:
         assert ["--override-ini=hwperf_gc=off", "-s"] == drop([*given, "-s", "tests"], tests=["tests"])
 
 
+def test_a_misspelt_test_file_names_its_neighbour(pytester: pytest.Pytester) -> None:
+    """Below what pytest says; a test that its file has not is pytest's own matter."""
+    pytester.makepyfile(test_text=TESTS)
+    for given, named in (
+        ("test_txt.py", ["ERROR: Did you mean 'test_text.py'?"]),
+        ("test_text.py::test_plan", []),
+        ("x" * 300, []),
+    ):
+        result = pytester.runpytest_inprocess("--hwperf-all", given)
+        assert pytest.ExitCode.USAGE_ERROR == result.ret
+        assert named == [line for line in result.errlines if "Did you mean" in line]
+
+
 UNMEASURED = {
     ("--hwperf-against=.", "-k", "plain"): "1 test selected, none of them measured: add --hwperf-all to compare*",
     ("--hwperf-against=.",): "*add --hwperf-benchmark, for the fixture benchmark of 1 selected *",

@@ -1,12 +1,16 @@
 """Warnings of a whole session: what its measurements say together."""
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.plugin.reporting import _interrupted, _lost_classes, _shared_causes, _slower_int8
+from pytest_hwperf.plugin.reporting import _interrupted, _lost_classes, _shared_causes, _slower_int8, not_compared
+from pytest_hwperf.plugin.settings import read_settings
 from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import ComparisonOutcome, Judgement
 
@@ -67,6 +71,52 @@ def test_a_class_that_a_change_loses_is_named_unless_its_test_fails(outcome: Com
     said = [*_lost_classes([replace(judgement, verdicts=(verdict,))])]
     assert (outcome == "equivalent") == (len(said) == 1)
     assert all("against the baseline: class 3: 41 of 45 → 2 of 45 right" in one for one in said)
+
+
+GREEN = """
+import pytest
+@pytest.mark.hwbudget(latency_p95_ms=5)
+def test_measured(): pass
+def test_plain(): pass
+def test_benchmarked(benchmark): pass
+"""
+# Options, whether a test is selected by its name → what is said to be left out.
+LEFT_OUT: Sequence[tuple[Sequence[str], Sequence[str], str]] = (
+    ((), ("measured", "plain", "benchmarked"), "2 tests that measure nothing (add --hwperf-all), "),
+    ((), ("measured", "benchmarked"), "1 test that measures nothing (add --hwperf-benchmark), "),
+    ((), ("measured",), ""),
+    (("--hwperf-all",), ("measured", "plain"), ""),
+)
+
+
+def test_a_green_comparison_names_what_it_left_out(pytester: pytest.Pytester) -> None:
+    """Tests that measure nothing, and statistics that nobody has named; what is named can be typed."""
+    items = {item.name.removeprefix("test_"): item for item in pytester.getitems(GREEN)}
+    report = gate_report("equivalent")
+    for options, names, tests in LEFT_OUT:
+        settings = read_settings(pytester.parseconfig(*options))
+        (said,) = not_compared(settings, [items[name] for name in names], report)
+        statistics = "latency p95 (add --hwperf-margin=latency_p95=10%), memory (add --hwperf-margin=memory=1%)"
+        assert f"not compared: {tests}{statistics}" == said
+    named = re.findall(r"--hwperf-margin=\S+%", said)
+    margins = read_settings(pytester.parseconfig(*named)).margins
+    assert [("latency", "p95"), ("memory", "p50")] == [one.key for one in margins]
+
+
+def test_a_comparison_that_is_not_green_says_nothing_of_what_it_left_out(pytester: pytest.Pytester) -> None:
+    """There is enough to read; and where nothing was compared, or no code that runs has changed, all was looked at."""
+    settings, items = read_settings(pytester.parseconfig()), pytester.getitems(GREEN)
+    for outcome in ("regressed", "inconclusive", "no baseline"):
+        assert [] == [*not_compared(settings, items, gate_report(outcome))]
+    assert [] == [*not_compared(settings, items, fake.empty_report())]
+
+
+def gate_report(outcome: ComparisonOutcome) -> Report:
+    """Return a report of one comparison of the median latency."""
+    judgement = fake.plain_judgement()
+    compared = replace(judgement.comparisons[0], metric="latency", statistic="p50", outcome=outcome)
+    verdict = replace(judgement.verdicts[0], subject=compared, outcome=outcome, fails=outcome == "regressed")
+    return replace(fake.report(), judgements=(replace(judgement, verdicts=(verdict,)),))
 
 
 def test_what_several_tests_have_in_common_is_said_once() -> None:

@@ -183,6 +183,7 @@ def test_named_margins_stand_beside_those_that_are_always_compared() -> None:
 
 def test_a_word_that_is_near_nothing_gets_no_hint() -> None:
     assert nearest("zzz", ["latency"]) == ""
+    assert nearest("latency_p59_ms", BUDGET_KEYWORDS) == " Did you mean 'latency_p95_ms'?"  # not p99, as like by length
 
 
 @given(st.floats(0, 1e9), st.sampled_from(sorted(set(BUDGET_KEYWORDS) - SHARES)))

@@ -95,6 +95,7 @@ ALIKE: list[tuple[str, Mapping[str, float], Mapping[str, float], str]] = [
     ("step", {"shortest_s": 0.5}, {"shortest_s": 0.512}, "windows of 500 .. 512 ms or more"),
     ("step", {"shortest_s": 0.5}, {"shortest_s": 1.5}, "windows of 500 ms .. 1.50 s or more"),
     ("historical limit", {"limit": 0.5}, {"limit": 0.25}, "limit +25.0 .. 50.0 %"),
+    ("too short", {"call_s": 2e-6, "least_s": 1e-4}, {"call_s": 4e-6}, "add -o hwperf_shortest=1e-06"),  # to be typed
     ("count", {"n": 8.0}, {"n": 8.0}, "n=8"),
     ("count", {"n": 8.0}, {}, "n=8"),
 ]

@@ -8,8 +8,9 @@ from fakes import records as fake
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Judgement
+from pytest_hwperf.reports.document import StyledLine
 from pytest_hwperf.reports.table import Detail, Line, rows
-from pytest_hwperf.reports.terminal import StyledLine, render, render_counts, render_summary
+from pytest_hwperf.reports.terminal import render, render_counts, render_summary
 
 Golden = Callable[[str, bytes], None]
 
