@@ -56,8 +56,7 @@ class Seen(ModuleType):
 
     def __init__(self, real: ModuleType, missing: Collection[str], other: Mapping[str, Any]) -> None:
         super().__init__(real.__name__)
-        vars(self).update(dict.fromkeys(("_real", "_missing")), **other)
-        vars(self).update(_real=real, _missing=frozenset(missing))
+        vars(self).update(other, _real=real, _missing=frozenset(missing), __spec__=real.__spec__)
 
     def __getattr__(self, name: str) -> Any:
         if name in vars(self)["_missing"]:
