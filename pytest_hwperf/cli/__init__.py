@@ -121,7 +121,7 @@ def _parser(word: str = "") -> CommandParser:
     parser = CommandParser(prog="hwperf", description="Work outside a pytest run.", epilog=f"Exit codes: {codes}.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
     shells = ("bash", "zsh", "fish")
-    text = 'complete commands in this shell (extra completion): add eval "$(hwperf --completion=bash)" to ~/.bashrc'
+    text = 'print completion for this shell (extra completion), e.g. eval "$(hwperf --completion=bash)" in ~/.bashrc'
     parser.add_argument("--completion", choices=shells, action=PrintCompletion, help=text)
     show_help_alone(parser)
     commands = parser.add_subparsers(metavar="COMMAND")

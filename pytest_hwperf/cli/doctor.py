@@ -51,6 +51,11 @@ def open_source(name: str, environ: Mapping[str, str] = os.environ) -> Meter:
     return meter
 
 
+def _missing(platform: str) -> list[Fact]:
+    lacks = lacking(platform)
+    return [Fact("platform", "not on this system", {"warnings": lacks}, "")] if lacks else []
+
+
 def keep_peaks(machine: Machine) -> list[Fact]:
     """Measure what numpy reaches with one thread, all allotted cores and the powers of two between, and keep it."""
     cores = max(1, machine.cores)
@@ -104,7 +109,7 @@ def collect_findings(probes: Probes, machine: Machine) -> Findings:
             *noisy.allotment(probes.usable(), online, cores, disturbance.cpu_quota(root), stopped),
             *noisy.memory_and_load(disturbance.memory_limit(root), probes.system(root), online),
             *noisy.libraries(probes.threads(machine.threads), cores),
-            *([Fact("platform", "not on this system", {"warnings": lacks}, "")] if (lacks := lacking(_PLATFORMS.get(access.system, ""))) else ()),
+            *_missing(_PLATFORMS.get(access.system, "")),
         ],
     }
 
