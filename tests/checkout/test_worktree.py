@@ -7,7 +7,7 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 
 import pytest
 from fakes.repositories import commit, git, repository_with
@@ -315,7 +315,7 @@ def test_links_out_of_the_tree_lead_where_the_candidates_do(repository: Path) ->
 
 
 def test_without_locks_trees_are_made_and_nothing_is_swept(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_hwperf.host.workdirs.fcntl", None)
+    monkeypatch.setattr("pytest_hwperf.host.workdirs.sys", SimpleNamespace(platform="win32"))
     (private_folder() / "hwperf-base-of-another-run").mkdir(mode=0o700)
     with worktree(repository, "HEAD") as tree, copy_of(repository) as copy:
         assert (tree / "model.py").exists()
