@@ -1,5 +1,6 @@
 """What stands for Linux on macOS and Windows, as far as Linux can carry it out: `tox -e portable` shows the rest."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -55,7 +56,7 @@ def test_a_process_is_ended_with_what_it_has_started(elsewhere: str, child: "sub
         launch.end_group(child)  # it has ended by itself
     child.kill()
     child.communicate()
-    assert launch.is_child_of(launch.os.getppid())
+    assert launch.is_child_of(os.getppid())
 
 
 def test_a_side_has_its_socket(elsewhere: str) -> None:
