@@ -400,7 +400,7 @@ def test_one_of_five_pairs_on_the_margin_clears_a_suspect() -> None:
 
 
 def test_a_fixed_sample_counts_in_the_share_of_the_first_group() -> None:
-    """The first group tests `a` and a sample, the next one `b`. Each has a third of 1 %, and the first look 0.4 of it."""
+    """The first group has `a` and a sample, the next one `b`: each a third of 1 %, of which the first look has 0.4."""
     fresh = pairs("confirm", {A: SLOW}, 10, 7)
     found = decide(replace(evidence(SCREENED_A, fresh, fixed_samples=[examples(8, 8)]), groups=(1, 1)))[A]
     assert "regressed" == found.outcome
