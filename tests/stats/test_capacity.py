@@ -95,6 +95,8 @@ def test_models_that_share_an_instance() -> None:
     assert [0.002, 0.5] == pytest.approx([mixed.seconds, mixed.variation])
     alike = together([service(30, 100, 0), service(30, 100, 0)])
     assert math.isclose(alike.variation, 0, abs_tol=1e-6)
+    exponential = together([service(30, 100), service(30, 100)])
+    assert pytest.approx(1.0) == exponential.variation
 
 
 def test_nothing_arrives() -> None:

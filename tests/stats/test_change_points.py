@@ -1,8 +1,10 @@
 """Change points: what is found in series of known answers, and how rarely in series without a change."""
 
+import math
 from random import Random
 
 import pytest
+from scipy import stats
 
 from pytest_hwperf.stats.change_points import FEWEST, LevelChange, change_points
 
@@ -35,6 +37,19 @@ def test_a_step_is_found_where_it_is() -> None:
     assert found.shift.low < 5.0 < found.shift.high
     assert found.shift.n == 60
     assert found.p_value == 1 / 2000
+
+
+def test_places_that_are_nearly_as_likely_are_named() -> None:
+    """The expected places come from residual sums of squares of the normal scores; 7.352 is -2 log(1 - sqrt(0.95))."""
+    for seed in (5, 12):
+        values = stepped([(12, 0.0), (12, 2.5)], seed=seed)
+        scores, found = stats.norm.ppf(stats.rankdata(values) / 25), only(change_points(values))
+        parts = {place: (scores[:place], scores[place:]) for place in range(3, 22)}
+        left = {place: sum(len(one) * one.var() for one in both) for place, both in parts.items()}
+        weight = 22 * (1 - found.autocorrelation) / (1 + found.autocorrelation)
+        least = min(left.values())
+        near = [place for place, squares in left.items() if weight * math.log(squares / least) <= 7.352]
+        assert (near[0], near[-1]) == (found.earliest, found.latest)
 
 
 def test_two_steps_are_found_in_the_order_of_time() -> None:

@@ -318,6 +318,13 @@ def test_a_change_of_nothing_has_no_mover(comparison: Comparison) -> None:
     assert {} == holders({("predict",): Seconds((1.0,), (1.0,))})
 
 
+def test_from_four_fifths_to_five_fourths_of_a_change_a_function_holds_it() -> None:
+    """Both ends count. `embed` moves by 4 s where the call moves by 5 s, and by 5 s where it moves by 4 s."""
+    for own, called in (((1.0, 2.0), (1.0, 5.0)), ((2.0, 1.0), (1.0, 6.0))):
+        parts = {("predict",): own, ("predict", "embed"): called}
+        assert ["embed"] == [*holders({path: Seconds((then,), (now,)) for path, (then, now) in parts.items()})]
+
+
 def test_sides_are_clear_that_are_farther_apart_than_half_their_spread() -> None:
     sides = {((1, 2), (5, 6)): True, ((1, 2), (3, 4)): False, ((2,), (1,)): True, ((1,), (1,)): False}
     assert sides == {(then, now): Seconds(then, now).is_clear for then, now in sides}

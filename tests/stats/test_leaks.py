@@ -56,6 +56,15 @@ def test_ranks_of_the_bounds_without_ties() -> None:
     assert (slopes[12], slopes[-13]) == (found.low, found.high)
 
 
+def test_ties_bring_the_bounds_closer() -> None:
+    """Five of six tie: Kendall's variance is (510 - 5 x 4 x 15) / 18 = 11.67, and (15 - 1.645 x 3.416) / 2 = 4.69.
+
+    The slopes are 0 ten times, 1/5, 1/4, 1/3, 1/2 and 1. The bounds are the fourth from either end.
+    """
+    found = slope([0.0] * 5 + [1.0])
+    assert (0.0, 0.0, 1 / 4) == (found.value, found.low, found.high)
+
+
 def test_too_few_readings_have_no_bounds() -> None:
     """Of four: (6 - 1.645 x 2.94) / 2 = 0.58."""
     found = slope([0.0, 1.0, 2.0, 3.0])

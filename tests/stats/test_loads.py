@@ -281,6 +281,7 @@ def test_a_load_that_slows_down_has_no_steady_state_and_says_by_how_much() -> No
     assert 1.4 < unsteady.numbers["low"] < unsteady.numbers["ratio"]
     assert reason is not None
     assert reason.numbers["rise"] == pytest.approx(times.latencies[-1] - times.latencies[0], rel=0.1)
+    assert reason.numbers["seconds"] == pytest.approx(LOOP.seconds, rel=0.01)
 
 
 def test_median_latency_is_asked_where_the_rate_is_that_of_the_schedule() -> None:

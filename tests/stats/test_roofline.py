@@ -147,6 +147,8 @@ def test_few_kinds_are_named() -> None:
 def test_a_call_that_does_nothing_has_no_intensity() -> None:
     found = roofline_of(work_of(0, 0), 0.0, PEAK, 1)
     assert (None, None, None, None) == (found.intensity, found.flops_per_s, found.bytes_per_s, found.bound)
+    overhead = roofline_of(work_of(0, 0), 1.0, PEAK, 1)
+    assert ("overhead", 0.0, None) == (overhead.bound, overhead.explained, overhead.withheld)
 
 
 def test_nothing_counted_is_no_zero() -> None:

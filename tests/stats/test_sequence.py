@@ -391,6 +391,22 @@ def test_suspect_of_which_half_of_the_pairs_are_beyond_the_margin_is_asked_on() 
     assert Step(stage="confirm", hypotheses=(A,), pairs=5) == next_step(evidence(SCREENED_A, tuple(asked_on)))
 
 
+def test_one_of_five_pairs_on_the_margin_clears_a_suspect() -> None:
+    """That pair is not within it. Seven others give p = 2/256, and equivalence of eight pairs takes 1/256."""
+    twice = gates.asked(size=1.0)
+    for first, stage in ((2.0, None), (1.99, "confirm")):
+        five = (pair(n, "confirm", [of_values(twice, 1.0, first if n == 1 else 1.0)]) for n in range(1, 6))
+        assert stage == next_step(replace(evidence(tuple(five), hypotheses=[twice]), suspects=(twice,))).stage
+
+
+def test_a_fixed_sample_counts_in_the_share_of_the_first_group() -> None:
+    """The first group has `a` and a sample, the next one `b`: each a third of 1 %, of which the first look has 0.4."""
+    fresh = pairs("confirm", {A: SLOW}, 10, 7)
+    found = decide(replace(evidence(SCREENED_A, fresh, fixed_samples=[examples(8, 8)]), groups=(1, 1)))[A]
+    assert "regressed" == found.outcome
+    assert pytest.approx(1 - 2 * 0.4 * 0.01 / 3) == confidence(found)
+
+
 def test_share_of_a_rejected_hypothesis_is_passed_on_within_the_look() -> None:
     """Nine pairs of b with the smallest one below the margin: 2/512 is within 0.4 %, but not within 0.2 %."""
     changes = [1.05] * 8 + [1.0195]

@@ -76,6 +76,13 @@ def test_a_class_of_few_examples_is_no_proof() -> None:
     assert "class 0: 7 of 7 → 0 of 7 right" in str(seven)
 
 
+def test_examples_that_are_won_count_against_the_loss_of_a_class() -> None:
+    """Eleven are lost and one is won. Twelve coins show at most one head in 1 + 12 of 4096 cases."""
+    found = lost_classes(right((11, 12)), array("d", [0.0] * 11 + [1.0]), of(12))
+    assert found is not None
+    assert pytest.approx(13 / 4096) == found.numbers["p"]
+
+
 def test_a_comparison_by_example_names_them_whatever_its_outcome() -> None:
     """One class is lost and another one won: as many examples are right."""
     margin = Margin(metric="accuracy", statistic="mean", size=0.0, scale="absolute")

@@ -336,6 +336,7 @@ def test_within_the_limit_is_inconclusive_and_tells_the_limit() -> None:
     assert ("inconclusive", "", 8) == (found.outcome, found.reason, found.pairs)
     assert not needs_repeats(found)
     assert pytest.approx(0.10) == found.change.value
+    assert pytest.approx(0.98) == found.change.confidence  # 1 % on either side
     assert pytest.approx(0.00100) == found.baseline
     assert 0.15 < found.detectable < 0.20
     assert (
