@@ -10,7 +10,7 @@ from fakes import gates
 from fakes.clocks import HandClock
 from fakes.gates import hypothesis
 
-from pytest_hwperf.gate.processes import ProcessSampler, answers_of, time_limit
+from pytest_hwperf.gate.processes import BothSides, ProcessSampler, answers_of, time_limit
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
@@ -136,6 +136,26 @@ def test_pairs_are_left_half_of_the_time(clock: HandClock) -> None:
     assert clock() + 30 == beside[0]
     assert "the part of the time that fresh processes have, 30 s, was up" == str(beside[1])
     assert "memory and cold starts of 1 test come from fresh processes, in at most 30 s" == beside[2]
+
+
+def test_sides_at_once_that_are_silent_are_asked_one_by_one_for_longer(
+    monkeypatch: pytest.MonkeyPatch, clock: HandClock
+) -> None:
+    limits_s = list[float]()
+
+    def silent(*_: object, until: float, **__: object) -> None:
+        limits_s.append(until - clock())
+        raise WorkerError("a fresh process gave no answer")
+
+    monkeypatch.setattr("pytest_hwperf.gate.processes.ask", silent)
+    both = BothSides(
+        commands=lambda node: {side: command(side, node) for side in SIDES},
+        until=clock() + 600,
+        at_once=2,
+        patience_s=60,
+    )
+    assert ["baseline"] == [*both.ask(WorkerTask(role="functions", node="t.py::test"), SIDES)]
+    assert [60, 600] == limits_s
 
 
 TWO = (hypothesis(0), hypothesis(1))

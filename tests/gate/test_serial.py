@@ -15,6 +15,7 @@ from pytest_hwperf.gate.channel import Bye, PinTo, TimeBlock
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.holding import Holder
 from pytest_hwperf.gate.lockstep import Chance, Pairing, PairTrace, Program
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side
 from pytest_hwperf.records.messages import said
@@ -311,6 +312,12 @@ def side_by_side(monkeypatch: pytest.MonkeyPatch, tests: Tests, *asked: Hypothes
     plan = BlockPlan(doubles=1, calls=10, block_s=0.001)
     conductor = Channel(tests).conductor(monkeypatch, serial=set(), plan=plan)
     return conductor, conducted(conductor, *asked)
+
+
+def test_a_rehearsal_shows_that_it_is_one_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = list[Progress]()
+    Channel(taking(lambda *_: MILLI, FREE)).conductor(monkeypatch, progress=shown.append).rehearse([FREE])
+    assert {("rehearsal", 1, 1)} == {(one.stage, one.pair, one.of) for one in shown}
 
 
 def dying(*, at_once: bool, call_ns: int = MILLI) -> FakeTest:

@@ -286,12 +286,12 @@ def test_one_that_does_so_by_chance_is_left_out_alone(monkeypatch: pytest.Monkey
 
 
 def test_a_pair_that_is_lost_counts_as_any_other_and_ends_the_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A parent that cannot fork costs none."""
+    """Also one that worked otherwise than the rehearsal. A parent that cannot fork costs none."""
 
     def none(_: int) -> PairTrace:
         raise ParentLostError("the parent of a pair has ended")
 
-    silent = trace(forked=True, lost="candidate: was silent for 60 s")
+    silent = trace(forked=True, pools=frozenset(SIDES), lost="candidate: was silent for 60 s")
     conductor, evidence, asked, _ = conducted(monkeypatch, lambda _: silent)
     assert [True, *[False] * (PAIRS - 1)] == asked
     assert evidence.pairs[0].lost is not None

@@ -2,12 +2,17 @@
 
 import re
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fakes.reruns import repository
 
 from pytest_hwperf.gate.result import GateResult
+from pytest_hwperf.plugin.judging import gone_scenarios
 from pytest_hwperf.records.evidence import Evidence, Gate, Measurement
+from pytest_hwperf.records.messages import said
+from pytest_hwperf.records.verdict import Budget, Skip
 from pytest_hwperf.stats.hypotheses import PairedAnswers, Questions
 from pytest_hwperf.stats.timetable import completeness
 
@@ -98,3 +103,17 @@ def test_a_scenario_that_ran_in_the_baseline_and_is_skipped_now_fails_if_it_has_
         result.assert_outcomes(passed=6 - failing, failed=failing, errors=failing, skipped=3 - failing)
         said = {match[1] for line in result.outlines if (match := re.search(SAID, line))}
         assert said == {where} - {""}
+
+
+def test_only_a_session_that_judges_a_budget_of_the_test_itself_fails_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A default budget from the ini file fails nothing that is not measured."""
+    gone = Measurement(test="t.py::test", label="onnx_fp32")
+    item: Any = SimpleNamespace(nodeid=gone.test, config=None)
+    skip = Skip(test=gone.test, scenario=gone.label, cause=said("no converter"))
+    for judges, default, lines in [(True, False, 1), (True, True, 0), (False, False, 0), (False, True, 0)]:
+        session = SimpleNamespace(judges=judges, gate=gate_with([gone]))
+        budget = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.01, default=default)
+        test = SimpleNamespace(markers=SimpleNamespace(budgets=(budget,)))
+        monkeypatch.setattr("pytest_hwperf.plugin.judging.session_of", lambda _, session=session: session)
+        monkeypatch.setattr("pytest_hwperf.plugin.judging.test_of", lambda _, test=test: test)
+        assert lines == len(gone_scenarios(item, [skip])), (judges, default)

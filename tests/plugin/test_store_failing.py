@@ -51,6 +51,17 @@ def test_a_disk_that_fills_up_fails_the_session(pytester: pytest.Pytester, monke
     )
 
 
+def test_a_disk_that_fills_up_leaves_the_exit_code_of_an_interrupted_session(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost baseline must not turn Ctrl-C into a failed test."""
+    use(monkeypatch, failing(errno.ENOSPC))
+    pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])\ndef test_stop(): raise KeyboardInterrupt")
+    result = pytester.runpytest_inprocess(*SAVE, no_reraise_ctrlc=True)
+    result.stdout.fnmatch_lines(["hwperf: not saved: *.jsonl cannot be written (No space left on device)*"])
+    assert pytest.ExitCode.INTERRUPTED == result.ret
+
+
 def test_a_read_only_store_is_a_usage_error(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baseline_folder, "check_writable", failing(errno.EROFS))
     pytester.makepyfile("def test_it(): raise SystemExit('ran')")

@@ -224,6 +224,7 @@ BAD_SWEEPS: list[tuple[dict[str, object], str]] = [
     ({"rate": [float("nan")]}, "nan is no finite number"),
     ({"batch_size": [8, 8]}, "a value stands there twice"),
     ({"size": [1], "latency_p95_ms": -1}, "hwsweep(latency_p95_ms=-1): a limit is never negative"),
+    ({"size": [1], "latency_p95_ms": "hwbudget(5)"}, "hwsweep(latency_p95_ms='hwbudget(5)'): "),
     ({"size": [1], "stop": 1}, "hwsweep(stop=1): give True or False"),
     ({"size": [1], "serving_batch": 0}, "give the rows that are served together: a whole number from 1 on"),
     ({"size": [1], "rate_sps": 0}, "give the rows that arrive per second: a number above 0"),

@@ -30,7 +30,7 @@ class Sums:
         return [one(row) for row in rows]
 
 
-pick = lambda row: row[0]
+pick = lambda *row, **more: row[0]
 """
 
 
@@ -54,6 +54,7 @@ def test_changed_code_is_named() -> None:
         ("LIMIT = 10", "LIMIT = 20", WHOLE, WHOLE),
         ("y=1", "y=2", WHOLE, WHOLE),
         ("(x, y=1)", "(x, y=1, *more)", WHOLE, WHOLE),
+        ("**more", "**rest", WHOLE, WHOLE),
         ("def add", "@staticmethod\ndef add", WHOLE, WHOLE),
         ("    return x + y", '    """Add."""\n    return x + y', WHOLE, WHOLE),
         ("pick = ", "def more():\n    pass\n\n\npick = ", WHOLE, WHOLE),

@@ -191,6 +191,7 @@ def test_how_often_it_is_called_is_said_where_that_has_changed(comparison: Compa
         (2.0, 1.0, "called 0.50 × as often"),
         (0.0, 2.0, "not called in the baseline"),
         (1.0, 1.005, ""),
+        (100.0, 100.5, ""),  # less than 1 % more
         (None, 3.0, ""),
     ]
     for before, now, words in table:

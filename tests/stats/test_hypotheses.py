@@ -99,6 +99,8 @@ def test_an_alarm_takes_as_many_processes_as_its_level() -> None:
     counts = {(1, 0.01): 7, (100, 0.01): 14, (0, 0.01): 7, (1, 0.2): 3}
     assert counts == {(family, alpha): processes_needed(family, alpha) for family, alpha in counts}
     assert 1 == Questions().family
+    (one,) = asked(asking(LATENCY)).hypotheses
+    assert 2 + 1 == Questions(hypotheses=[one] * 2, processes=[one]).family
 
 
 def test_values_that_need_no_clock_are_compared_where_both_sides_have_them() -> None:

@@ -170,10 +170,12 @@ def test_a_loss_is_paired_by_example() -> None:
 
 
 def test_a_gain_lies_between_the_most_distant_ends() -> None:
+    """Each end is wrong with at most 1 %, so both hold with 98 %."""
     gain = worth_of(judged("b", "", (5.0, 4.4, 5.4)), judged("a", "", (10.0, 9.0, 11.0))).gain
     apart = math.exp(between_processes())
     assert gain is not None
     assert [0.5, 1 - 0.6 * apart, 1 - 0.4 / apart] == pytest.approx([gain.value, gain.low, gain.high])
+    assert pytest.approx(0.98) == gain.confidence
     unbounded = worth_of(judged("b", "", (5.0, 4.4, 5.4)), judged("a", "", (10.0, None, 11.0))).gain
     assert unbounded is not None
     assert unbounded.low is None

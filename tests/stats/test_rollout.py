@@ -123,6 +123,8 @@ def test_inconclusive_comparisons_say_what_is_still_needed() -> None:
         # as 3 lost to 1 won: 24 to 8 are called at 0.5 %, and 21 to 7 are not
         (accuracy(60, 3, 1), "about 480 would"),
         (accuracy(2000, 3, 3), "give a margin, such as --margin=accuracy=0.5pp"),
+        # a loss of 1.23 points is possible: 1.5 is the next half point
+        (replace(accuracy(500, 3, 3), change=estimate(0.0, -0.0123, 0.0123, 500)), "such as --margin=accuracy=1.5pp"),
         (accuracy(300, 3, 3, margin=0.01), "300 examples cannot decide this: about "),
         (accuracy(200, 10, 4, margin=0.01), "200 examples cannot decide this: about "),
         (accuracy(100, 2, margin=0.02), ""),  # on the margin

@@ -54,6 +54,14 @@ def test_what_is_judged_or_follows_from_a_regression_is_not_said_again() -> None
     assert "" == said(with_seen(asked, "cpu_time", [(1.0, 1.3)] * 6, slower))
 
 
+def test_a_regression_of_another_statistic_does_not_hide_cpu_time() -> None:
+    """Only a slower median explains more CPU time."""
+    found = {(hypothesis(1).measurement, "latency", "p95"): decide(build([0.0, 0.3], Random(3)))[hypothesis(1)]}
+    seen = with_seen(EQUAL, "cpu_time", [(1.0, 1.3)] * 6, hypothesis(1).measurement)
+    assert ["regressed"] == [one.outcome for one in found.values()]
+    assert seen_beside(seen, found).startswith("seen, not judged: CPU time of tests/test_models.py::test_1 1.00")
+
+
 def test_the_first_of_many_tests_are_named() -> None:
     evidence = with_seen(EQUAL, "cold_start", [(1.2, 1.9)] * 6, WHOLE)
     for number in range(5):

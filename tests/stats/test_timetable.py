@@ -67,7 +67,10 @@ def test_a_group_that_will_not_be_over_goes_on_with_fewer_tests() -> None:
     seen = dict.fromkeys((one.test for one in found.tests), 3)
     half_s = found.needed_s(found.tests, FINE, seen)
     assert 40 == found.shortened(found.tests, half_s, FINE, seen)
-    assert 0 < found.shortened(found.tests, 0.5 * half_s, FINE, seen) < 20
+    size = found.shortened(found.tests, 0.5 * half_s, FINE, seen)
+    assert 0 < size < 20
+    needed_s = [found.needed_s(found.tests[:count], FINE, seen) for count in (size, size + 1)]
+    assert needed_s[0] <= 0.8 * 0.5 * half_s < needed_s[1], "a fifth of the time is a reserve"
     assert 1 == found.shortened(found.tests, 0.1, FINE, seen), "one is tried in any case"
 
 
