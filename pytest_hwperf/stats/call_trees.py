@@ -110,9 +110,7 @@ def holders(tree: Tree) -> Mapping[str, Seconds]:
     if not whole.moved:
         return {}
     found = _summed(_holders({("", *path): seconds for path, seconds in tree.items()}, whole))
-    clear = ((name, seconds) for name, seconds in found.items() if seconds.is_clear)
-    sign = 1.0 if whole.moved > 0 else -1.0
-    return dict(sorted(clear, key=lambda item: -sign * item[1].moved))
+    return {name: seconds for name, seconds in found.items() if seconds.is_clear}
 
 
 def _holders(tree: Tree, whole: Seconds) -> list[tuple[str, Seconds]]:
@@ -203,7 +201,7 @@ class SampledSides:
         }
 
     def movers(self, tree: Tree, change: float) -> Mapping[str, Mover]:
-        """Return the frames that moved in a tree, the largest first."""
+        """Return the frames that moved in a tree."""
         tree_of_own, found = _owned(tree, self._own), dict[str, Mover]()
         for frame, seconds in holders(tree_of_own).items() if change else ():
             inner = _within(tree, frame, self._own, seconds.moved)

@@ -5,6 +5,7 @@ out.
 """
 
 import ast
+import inspect
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -74,6 +75,7 @@ def _own(code: CodeType) -> tuple[object, ...]:
 
 def _signature(code: CodeType) -> tuple[object, ...]:
     arguments = code.co_argcount + code.co_kwonlyargcount
+    arguments += sum(bool(code.co_flags & one) for one in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS))
     first = code.co_consts[0] if code.co_consts else None  # where a function keeps its docstring
     return (
         code.co_qualname,
@@ -81,7 +83,7 @@ def _signature(code: CodeType) -> tuple[object, ...]:
         code.co_argcount,
         code.co_posonlyargcount,
         code.co_kwonlyargcount,
-        code.co_varnames[: arguments + 2],  # also *args and **kwargs, where there are any
+        code.co_varnames[:arguments],
         first if isinstance(first, str) else None,
     )
 

@@ -40,6 +40,7 @@ def test_changed_code_is_named() -> None:
         ("LIMIT = 10", "LIMIT = 10  # rows", set(), set()),
         ("LIMIT = 10\n", "\n\nLIMIT = 10\n", set(), set()),
         ("return x + y", "return y + x", {"add:5"}, {"add:5"}),
+        ("return x + y", "total = x + y\n    return total", {"add:5"}, {"add:5"}),
         (
             "LIMIT = 10\n\n\ndef add(x, y=1):\n    return x + y",
             "LIMIT = 10\n\ndef add(x, y=1):\n    return 0",
