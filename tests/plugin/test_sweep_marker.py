@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-sample-time=0.02")
+SIMULATED = (*QUICK, "-p", "fakes.simulated_time")
 MODEL = """
     import numpy as np, pytest
     from sklearn.linear_model import LogisticRegression
@@ -25,11 +26,12 @@ MODEL = """
 def callable_test(marker: str, arguments: str = "batch_size") -> str:
     return f"""
         import pytest
+        from fakes.simulated_time import spend
         ROWS = list(range(64))
 
         @pytest.mark.hwsweep({marker})
         def test_it(hwperf, {arguments}):
-            hwperf(sum, ROWS, batch_size=batch_size)
+            hwperf(lambda rows: spend(100), ROWS, batch_size=batch_size)
     """
 
 
@@ -60,7 +62,7 @@ def test_a_scenario_is_measured_at_the_batch_size_and_threads_of_its_point(pytes
 def test_larger_batches_than_one_that_misses_a_limit_are_skipped(pytester: pytest.Pytester) -> None:
     """The limit belongs to the search and fails no test; no call takes a femtosecond."""
     pytester.makepyfile(callable_test("batch_size=[8, 1, 32, 64], latency_p50_ms=1e-12"))
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=r.json")
+    result = pytester.runpytest_inprocess(*SIMULATED, "--hwperf-report=r.json")
     (sweep,) = sweeps_of(pytester)
 
     result.assert_outcomes(passed=2, skipped=2)
@@ -93,21 +95,23 @@ def test_without_a_reason_to_stop_every_point_is_measured(pytester: pytest.Pytes
 def test_where_runs_are_compared_every_point_is_measured(pytester: pytest.Pytester) -> None:
     """One of them can be selected by its values."""
     pytester.makepyfile(callable_test("batch_size=[1, 8, 16], latency_p50_ms=1e-12"))
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "-ohwperf_rerun=never", "-k", "not batch_size:16")
+    result = pytester.runpytest_inprocess(
+        *SIMULATED, "--hwperf-compare", "-ohwperf_rerun=never", "-k", "not batch_size:16"
+    )
     result.assert_outcomes(passed=2, deselected=1)
 
 
 def test_budgets_are_kept_point_by_point(pytester: pytest.Pytester) -> None:
-    budget = "@pytest.mark.hwbudget(latency_p50_ms=1e-12)\n        @pytest"
+    budget = "@pytest.mark.hwbudget(latency_p50_ms=0.05)\n        @pytest"
     pytester.makepyfile(callable_test("batch_size=[1, 8]").replace("@pytest", budget, 1))
-    result = pytester.runpytest_inprocess(*QUICK)
+    result = pytester.runpytest_inprocess(*SIMULATED)
     result.assert_outcomes(failed=1, skipped=1)
 
 
 def test_other_parameters_make_a_sweep_each(pytester: pytest.Pytester) -> None:
     source = callable_test("batch_size=[1, 8]", "batch_size, kind")
     pytester.makepyfile(source.replace("@py", '@pytest.mark.parametrize("kind", ["a", "b"])\n        @py', 1))
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-report=r.json")
+    result = pytester.runpytest_inprocess(*SIMULATED, "--hwperf-report=r.json")
     result.assert_outcomes(passed=4)
     assert ["test_it[a]", "test_it[b]"] == [sweep["name"].partition("::")[2] for sweep in sweeps_of(pytester)]
 
@@ -153,6 +157,6 @@ def test_the_body_of_a_test_with_a_budget_is_swept_too(pytester: pytest.Pytester
 
 def test_the_batch_that_is_served_belongs_to_the_sweep(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(callable_test("batch_size=[1, 8]"))
-    other, same = (pytester.runpytest_inprocess(*QUICK, f"-ohwperf_serving_batch={rows}").stdout for rows in (4, 8))
+    other, same = (pytester.runpytest_inprocess(*SIMULATED, f"-ohwperf_serving_batch={rows}").stdout for rows in (4, 8))
     other.fnmatch_lines(["*batches of 4 are served, and batches of 1, 8 were measured*"])
     same.no_fnmatch_line("*are served*")
