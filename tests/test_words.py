@@ -1,6 +1,6 @@
-"""No help text and no generated page has a phrase that has to be decoded; each option's help is short.
+"""No help text and no page has a phrase that has to be decoded; each option's help is short.
 
-Pages are added to `WRITTEN`, other surfaces to `SURFACES`.
+A page leaves `NOT_YET` when it is rewritten; other surfaces are added to `SURFACES`.
 """
 
 import ast
@@ -40,9 +40,13 @@ PHRASES = {
     r"(sign of life|at hand|look further|cannot be meant)\b": "plain words",
 }
 _FOUND = {pattern: re.compile(rf"\b{pattern}", re.IGNORECASE) for pattern in PHRASES}
-_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|(?<=\])\([^)\s]*\)", re.MULTILINE | re.DOTALL)  # and targets of links
 _NO_WORDS = re.compile(r"[,;:]? (e\.g\.|[Dd]efault:) .*|; repeatable")
-WRITTEN = ("docs/reference.md", "docs/commands.md")  # of all pages, those that are rewritten
+NOT_YET = {"false-alarms", "gate", "glossary", "meters", "scenarios", "statistics", "why-inconclusive"}
+WRITTEN = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *(page for folder in ("docs", "docs/how-to") for page in sorted((ROOT / folder).glob("*.md"))),
+]
 MESSAGES = "reference/messages.md"  # not yet: what is printed is written anew elsewhere
 
 
@@ -73,7 +77,7 @@ def generated() -> Iterator[tuple[str, str]]:
 
 
 def written() -> Iterator[tuple[str, str]]:
-    yield from ((name, (ROOT / name).read_text(encoding="utf-8")) for name in WRITTEN)
+    yield from ((page.name, page.read_text(encoding="utf-8")) for page in WRITTEN if page.stem not in NOT_YET)
 
 
 SURFACES = {"help": helps, "generated reference": generated, "written pages": written}
@@ -96,7 +100,7 @@ def test_a_surface_has_none_of_the_worst_phrases(surface: str) -> None:
 
 
 def test_each_phrase_is_found() -> None:
-    """Also over the end of a line, but not in code."""
+    """Also over the end of a line, but neither in code nor in the target of a link."""
     bad = (
         "What is here is\nsaid, so that whoever reads beside nobody says so by itself, as of which is no one; none of "
         "it is named or has to be known, is given up; a rehearsed held run of present code with a remark, no sign of "
@@ -105,7 +109,7 @@ def test_each_phrase_is_found() -> None:
     assert set() == {*_FOUND} - {
         pattern for pattern, compiled in _FOUND.items() if compiled.search(" ".join(bad.split()))
     }
-    assert [] == phrases("Type `so that` here:\n```text\nby itself\n```\n")
+    assert [] == phrases("Type `so that` [here](gate.md#beside-it):\n```text\nby itself\n```\n")
 
 
 def test_the_help_of_an_option_is_at_most_twelve_words_without_a_relative_clause() -> None:
