@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.host.files import read_file, read_text
-from pytest_hwperf.host.launch import run_to_end
+from pytest_hwperf.host.launch import interpreter_of, run_to_end
 from pytest_hwperf.host.source_files import INSTALLED, source_of
 from pytest_hwperf.records.errors import WorkerError
 
@@ -49,7 +49,7 @@ def make_layer(folder: Path, root: Path) -> Path:
         (site_of(folder) / _BELOW).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except (OSError, ValueError) as error:
         raise WorkerError(f"no virtual environment can be made in {folder}: {error}") from error
-    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    return interpreter_of(folder)
 
 
 def site_of(folder: Path) -> Path:

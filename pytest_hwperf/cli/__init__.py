@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_hwperf import __version__
 from pytest_hwperf.cli import history
 from pytest_hwperf.cli.arguments import CommandParser, PrintCompletion, check_files, show_help_alone
-from pytest_hwperf.cli.output import COLOR, OutputClosed, clear_progress, complain, tolerate_any_encoding
+from pytest_hwperf.cli.output import COLOR, OutputClosed, asked_colour, clear_progress, complain, tolerate_any_encoding
 from pytest_hwperf.cli.output import INTERRUPTED as INTERRUPTED
 from pytest_hwperf.cli.output import USAGE as USAGE
 from pytest_hwperf.host.files import neighbours
@@ -57,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tolerate_any_encoding()
     try:
         given = sys.argv[1:] if arguments is None else [*arguments]
+        COLOR.set(asked_colour(given))  # an error of what is read next obeys it
         options = parse(given)
         COLOR.set(vars(options).pop("color"))
         check_files(options)

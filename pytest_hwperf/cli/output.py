@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from pytest_hwperf.host.files import replace_file
-from pytest_hwperf.host.progress import ProgressLine, StandardError
+from pytest_hwperf.host.progress import ProgressLine, StandardError, shows_colours
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.structs import Record
@@ -66,6 +66,12 @@ def complain(text: str) -> None:
     print(f"{_painted('hwperf:', _ERROR, sys.stderr)} {visible_lines(text)}", file=sys.stderr)
 
 
+def asked_colour(words: Sequence[str]) -> str:
+    """Return what `--color` says among the words of a command line, before anything else is read of it."""
+    asked = [one.removeprefix("--color=") for one in words if one.startswith("--color=")]
+    return asked[-1] if asked and asked[-1] in COLORS else "auto"
+
+
 def _painted(text: str, style: Style, stream: TextIO) -> str:
     """Put the colours of a style around a text, where `--color` or the terminal wants them."""
     codes = ";".join(_CODES[name] for name in style)
@@ -75,7 +81,7 @@ def _painted(text: str, style: Style, stream: TextIO) -> str:
 def _takes_color(stream: TextIO) -> bool:
     if COLOR.get() != "auto":
         return COLOR.get() == "always"
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and shows_colours(stream)
 
 
 def tolerate_any_encoding() -> None:

@@ -24,6 +24,7 @@ from pytest_hwperf.checkout.layer import (
 )
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.host.files import cache_folder, new_folder
+from pytest_hwperf.host.launch import interpreter_of
 from pytest_hwperf.host.workdirs import remove_tree
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.text import named
@@ -70,7 +71,7 @@ def environment_with(
         )
     made = f"made in {seconds:.1f} s and kept for the next time" if is_new else "kept from an earlier run"
     note = f"the baseline's environment has {differing}; it was {made}"
-    return BaseEnvironment(python=_python_of(folder), notes=(note,), seconds=seconds)
+    return BaseEnvironment(python=interpreter_of(folder), notes=(note,), seconds=seconds)
 
 
 def environment_built(
@@ -117,7 +118,7 @@ def environment_built(
     differing = _differing({name: one for name, one in packages_of(folder).items() if name in here}, here)
     note = f"the baseline has an environment of its own, {made}, since {why}{own.shown}"
     note += f"; it has {differing}" if differing else ""
-    return BaseEnvironment(python=_python_of(folder), notes=(note,), seconds=seconds)
+    return BaseEnvironment(python=interpreter_of(folder), notes=(note,), seconds=seconds)
 
 
 def _differing(packages: Mapping[str, str], here: Mapping[str, str]) -> str:
@@ -128,10 +129,6 @@ def _differing(packages: Mapping[str, str], here: Mapping[str, str]) -> str:
         if here.get(name) != version
     ]
     return named(found, _SHOWN)
-
-
-def _python_of(folder: Path) -> Path:
-    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def _kept(key: Sequence[str | Mapping[str, str]], make: Callable[[Path], None]) -> tuple[Path, bool]:

@@ -69,7 +69,7 @@ class Turns:
     leave: Callable[[int], object] = os._exit
     pin: Callable[[], CpuPin] = CpuPin
     began_s: float = 0.0  # when this process was started, until its first measurement
-    memory: Resident | None = None  # opened at the beginning: that clears the peak
+    memory: Resident | None = None  # opened at the beginning: on Linux that clears the peak
 
     @classmethod
     def connect(cls, task: WorkerTask) -> "Turns":
@@ -162,7 +162,7 @@ class Turns:
         children_s, cpu, thread = cpu_seconds_of_children(), cpu_ns(), thread_ns()
         taken = target.block(asked.calls, asked.batch)
         thread, cpu = thread_ns() - thread, cpu_ns_since(cpu)
-        cpu += round((cpu_seconds_of_children() - children_s) * _SECOND)
+        cpu += max(0, round((cpu_seconds_of_children() - children_s) * _SECOND))  # some systems forget who has ended
         switches = None if switches is None else (interruptions() or 0) - switches
         if asked.rest and cpu - thread > max(_ALONE_NS, _ALONE * thread):  # the other side is next
             self._idle()

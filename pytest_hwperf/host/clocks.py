@@ -59,7 +59,10 @@ def cpu_seconds() -> float:
     return time.process_time()
 
 
-CPU_TIME = "process_time:self" if sys.platform == "win32" else "rusage:self+children"
+CPU_TIME, CPU_TIME_WARNINGS = "rusage:self+children", tuple[str, ...]()
+if sys.platform == "win32":
+    CPU_TIME = "process_time:self"
+    CPU_TIME_WARNINGS = ("Windows does not keep the CPU time of children that have ended",)
 
 
 def used_by_ended() -> tuple[float, ...]:
@@ -268,13 +271,12 @@ def clock_of(thread: Thread | None) -> Callable[[], int]:
 
 
 def interruptions(*, of_thread: bool = False) -> int | None:
-    """Return how often the scheduler has interrupted this process, or the calling thread where the system counts it.
+    """Return how often the scheduler has interrupted this process, or the calling thread.
 
-    None on Windows, which counts neither.
+    None but on Linux: macOS counts waits too, and Windows nothing.
     """
-    if sys.platform != "win32":
-        whose = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF) if of_thread else resource.RUSAGE_SELF
-        return resource.getrusage(whose).ru_nivcsw
+    if sys.platform == "linux":
+        return resource.getrusage(resource.RUSAGE_THREAD if of_thread else resource.RUSAGE_SELF).ru_nivcsw
     return None
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -61,6 +62,8 @@ def busy_cpu_seconds() -> float | None:
 
 def load_average() -> float | None:
     """Return the mean number of running processes over the last minute, None where the system does not report it."""
+    if sys.platform == "win32":  # psutil makes one up, which is 0 at first
+        return None
     import psutil
 
     try:

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
@@ -214,7 +215,9 @@ def _temporary(path: Path) -> Path:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make renames last: they are kept in the folder, not in the files."""
+    """Make renames last: they are kept in the folder, not in the files. Windows opens no folder."""
+    if sys.platform == "win32":
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -169,7 +169,8 @@ def end_group(process: Running, *, at_once: bool = True) -> None:
     Windows has no such groups: what a process has started is found as long as the process lives, and is killed.
     """
     if sys.platform != "win32":
-        with suppress(ProcessLookupError):  # the group has ended by itself, which is the usual case
+        # The group has ended by itself, which is the usual case; macOS refuses one whose end nobody has waited for.
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, KILL if at_once else signal.SIGTERM)
         return
     import psutil
@@ -180,6 +181,11 @@ def end_group(process: Running, *, at_once: bool = True) -> None:
         for one in started:
             with suppress(psutil.NoSuchProcess):
                 one.kill()
+
+
+def interpreter_of(environment: Path) -> Path:
+    """Return the interpreter of a virtual environment."""
+    return environment / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
 def is_child_of(parent: int) -> bool:
@@ -202,7 +208,7 @@ _FIRST_FREE = 3  # the descriptors before are those of the standard streams
 
 
 def sockets() -> tuple[socket.socket, socket.socket]:
-    """Return two connected sockets without an address, to which nobody else can connect: ours, and a process's own.
+    """Return two connected sockets, to which nobody else can connect: ours, and a process's own.
 
     The second is to be inherited, and is none of the descriptors that the process uses for its standard streams.
     """

@@ -41,13 +41,15 @@ _THREADS = (
 
 _NOT_ELSEWHERE = (
     "threads are not pinned: the scheduler may move what is measured",
+    "interruptions by other work are not counted",
+    "a process that has left the group of its test outlives it",
     "pairs are started one by one: no parent imports once for both sides",
     "instructions are not counted, and the energy of processors is estimated",
     "--hwperf-affected skips no test once a file other than Python code has changed",
 )
 _NOT_ON_WINDOWS = (
     "CPU time and memory of child processes that have ended are not counted",
-    "interruptions by other work are not counted",
+    "the load is not known, and functions are sampled by a thread, which sees fewer of them",
     "what a killed run has started or stored in the temporary folder stays: end and remove it by hand",
     "loads cannot be made by several processes: leave carriers= out",
 )

@@ -17,6 +17,8 @@ from pytest_hwperf.records.units import show
 # About 1.5 kB, more with many groups and processors; small enough to come from memory that is held already.
 _FILE_SIZE = 16_384
 _KIB = 1024
+_MOST_FILLED = 1 << 30  # bytes that are taken in all to reach an earlier peak
+_FILLED_WITHIN = 1_000_000  # bytes, which no default margin notices
 
 EXACT = "Rss of smaps_rollup"  # walks the page tables, so that it never lags behind
 COUNTED = "VmRSS"  # summed late from a count on each CPU
@@ -41,6 +43,7 @@ class Resident:
     now: Callable[[], tuple[int, str]]  # what is held now, and what that was read from
     clear: Callable[[], str]  # resets the peak, and says why that cannot be done, "" where it can
     warnings: tuple[str, ...]  # limits of the peaks, for the report
+    fills: bool = False  # whether `clear` takes memory, which would count for whoever watches meanwhile
 
 
 def resident(
@@ -60,10 +63,18 @@ def resident(
 
     def clear() -> str:
         """Hold as much as was ever held, since this system does not reset its mark: what is held more then moves it."""
-        if (missing := high() - int(own.memory_info().rss)) > 0:
-            fillings.append(mmap.mmap(-1, missing))
+        missing = high() - int(own.memory_info().rss)
+        if sum(map(len, fillings)) + missing > _MOST_FILLED:
+            return f"this system does not reset peaks, and to fill memory up to it takes {show(missing, 'B')}"
+        if missing > 0:
+            try:
+                fillings.append(mmap.mmap(-1, missing))
+            except OSError as error:
+                return f"this system does not reset peaks, and memory cannot be filled up to it ({error.strerror})"
             for page in range(0, missing, mmap.PAGESIZE):
                 fillings[-1][page] = 1
+        if high() - int(own.memory_info().rss) > _FILLED_WITHIN:
+            return "this system does not reset peaks, and what fills memory up to it does not stay there"
         return ""
 
     unit = "resident size" if usage else "working set"
@@ -72,6 +83,7 @@ def resident(
         high=high,
         now=lambda: (int(own.memory_info().rss), unit),
         clear=clear,
+        fills=True,
         warnings=() if usage else ("Windows does not tell what child processes that have ended held",),
     )
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import Protocol, Self
+from typing import Protocol, Self, TextIO
 
 from pytest_hwperf.records.text import visible
 
@@ -25,6 +25,11 @@ class Screen(Protocol):
     def width(self) -> int: ...  # cells of the terminal
 
     def write(self, text: str) -> None: ...
+
+
+def shows_colours(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that reads escape codes; consoles of Windows may show them as text."""
+    return stream.isatty() and sys.platform != "win32"
 
 
 class StandardError:

@@ -11,6 +11,9 @@ from types import FrameType
 
 from pytest_hwperf.records.errors import MeasurementError
 
+SAMPLED_BY = "stacks sampled every {milliseconds:g} ms"
+if sys.platform == "win32":
+    SAMPLED_BY = "stacks sampled by a thread, at most every {milliseconds:g} ms"
 _SOON_S = 0.001  # for a timer whose time is over: 0 would stop it
 
 Take = Callable[[FrameType | None], object]  # is given the frame that runs
@@ -30,14 +33,16 @@ def ticking(interval_s: float, take: Take, clock: Callable[[], float] = perf_cou
         with _of_thread(interval, take):
             yield
     else:
-        with _of_timer(interval, take, clock):
+        with _of_timer(interval_s, interval, take, clock):
             yield
 
 
 if sys.platform != "win32":
 
     @contextmanager
-    def _of_timer(interval: Callable[[], float], take: Take, clock: Callable[[], float]) -> Iterator[None]:
+    def _of_timer(
+        first_s: float, interval: Callable[[], float], take: Take, clock: Callable[[], float]
+    ) -> Iterator[None]:
         """Let another user of the timer, such as pytest-timeout, wait, and go on with the time that it had left."""
         is_over = False  # whether a tick that comes late, after the end of the block, is none
 
@@ -47,7 +52,7 @@ if sys.platform != "win32":
                 signal.setitimer(signal.ITIMER_REAL, interval())
 
         handler = signal.signal(signal.SIGALRM, on_tick)
-        began, (left_s, every_s) = clock(), signal.setitimer(signal.ITIMER_REAL, interval())
+        began, (left_s, every_s) = clock(), signal.setitimer(signal.ITIMER_REAL, first_s)
         try:
             yield
         finally:
@@ -69,9 +74,9 @@ def _of_thread(interval: Callable[[], float], take: Take) -> Iterator[None]:
             take(sys._current_frames().get(main))  # noqa: SLF001 - there is no public way
 
     looking = threading.Thread(target=look, daemon=True)
-    sys.setswitchinterval(interval())
     looking.start()
     try:
+        sys.setswitchinterval(interval())
         yield
     finally:
         over.set()

@@ -202,7 +202,10 @@ def remove_tree(path: Path) -> None:
         return
     shutil.rmtree(path, ignore_errors=True)
     if path.exists():
-        for top, _, _ in os.walk(path):
+        for top, _, files in os.walk(path):
             with suppress(OSError):
                 Path(top).chmod(0o700)
+            for file in files if sys.platform == "win32" else ():  # where git's own files, read-only, are not removed
+                with suppress(OSError):
+                    Path(top, file).chmod(0o600)
         shutil.rmtree(path, ignore_errors=True)

@@ -16,7 +16,7 @@ from time import perf_counter, perf_counter_ns
 from types import CodeType, FrameType
 
 from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative
-from pytest_hwperf.host.ticks import ticking
+from pytest_hwperf.host.ticks import SAMPLED_BY, ticking
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.profiles import SampledCalls, SampledFunction
@@ -190,7 +190,7 @@ def sample_functions(batch: Batch, root: Path, seconds: float, within: CodeType 
         raise MeasurementError(str(state("not sampled")))
     kept = folded(stacks, _LEAST_SHARE * total)
     return SampledCalls(
-        source=f"stacks sampled every {_INTERVAL_S * 1000:g} ms",
+        source=SAMPLED_BY.format(milliseconds=_INTERVAL_S * 1000),
         stacks={";".join(path): taken / total * _undisturbed(slowed) * 1e-9 for path, taken in kept.items()},
         functions=_functions(names, counted),
         call_s=_undisturbed(slowed) * 1e-9,

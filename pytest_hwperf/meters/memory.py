@@ -33,6 +33,10 @@ class Mark:
     start: int  # B held then
     high: int  # B
     hidden: int  # B: an earlier peak that could not be reset, so that nothing below it is seen; 0 for none
+    why: str  # it could not be
+
+
+_NESTED = "this system does not reset peaks while another window is open"
 
 
 class PeakRss:
@@ -47,9 +51,9 @@ class PeakRss:
         """Watch from now on, until `end`."""
         with self._lock:
             earlier = self._update()
-            hidden = earlier if self.held.clear() else 0
+            why = _NESTED if self.held.fills and self._marks else self.held.clear()
             now, _ = self.held.now()
-            mark = Mark(start=now, high=now, hidden=hidden)
+            mark = Mark(start=now, high=now, hidden=earlier if why else 0, why=why)
             self._marks.append(mark)
         return mark
 
@@ -60,7 +64,7 @@ class PeakRss:
         if mark.hidden and mark.high <= mark.hidden:
             raise MeasurementError(
                 f"the peak is at most {show(max(0, mark.hidden - mark.start), 'B')}: an earlier one of this process "
-                f"hides it, and {self.held.clear()}"
+                f"hides it, and {mark.why}"
             )
         return mark.high - mark.start
 
@@ -92,6 +96,7 @@ class MemoryMeter:
         self._part = ""
         self._mark: Mark | None = None
         self._touched = 0  # by children, when the part began
+        self._why = ""  # a peak could not be reset
         self._held, self._by_children = Counter[str](), Counter[str]()
         self._high, self._hidden = Counter[str](), Counter[str]()
         try:
@@ -123,8 +128,7 @@ class MemoryMeter:
         hidden = max(before + self._hidden[key] for before, key in zip(held, keys, strict=True))
         if hidden > high:
             raise MeasurementError(
-                f"the peak is at most {show(hidden, 'B')}: an earlier one of this process hides it, "
-                f"and {self.peak_rss.held.clear()}"
+                f"the peak is at most {show(hidden, 'B')}: an earlier one of this process hides it, and {self._why}"
             )
         return high
 
@@ -147,11 +151,12 @@ class MemoryMeter:
         except MeasurementError:
             high, hidden = max(taken, 0), mark.hidden - mark.start
         peak_rss.end(mark)
+        self._why = mark.why or self._why
         for key, before in ((_ALL, self._held.total()), (self._part, self._held[self._part])):
             self._high[key] = max(self._high[key], before + high)
             self._hidden[key] = max(self._hidden[key], before + hidden)
         self._held[self._part] += taken
-        self._by_children[self._part] += self._children() - self._touched
+        self._by_children[self._part] += max(0, self._children() - self._touched)  # ended ones may be forgotten
 
     def _check_children(self, parts: Sequence[str]) -> None:
         touched = sum(self._by_children[part] for part in parts)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_hwperf.host.clocks import CPU_TIME, cpu_seconds, cpu_seconds_of_living
+from pytest_hwperf.host.clocks import CPU_TIME, CPU_TIME_WARNINGS, cpu_seconds, cpu_seconds_of_living
 from pytest_hwperf.meters.access import attributes, perf_event_open
 from pytest_hwperf.records.contracts import Covered
 from pytest_hwperf.records.errors import MeterUnavailable
@@ -25,7 +25,7 @@ class CpuTimeMeter:
     covers: Covered = "process"
     source = CPU_TIME
     shortest_window_s = 0.0  # exact where no other thread is running at either end
-    warnings: tuple[str, ...] = ()
+    warnings = CPU_TIME_WARNINGS
 
     def __init__(
         self, read: Callable[[], float] = cpu_seconds, children: Callable[[], float] = cpu_seconds_of_living
@@ -42,7 +42,10 @@ class CpuTimeMeter:
 
     def end(self, started: float) -> Reading:
         after = self._read()
-        return Reading(value=after + self._children() - started)
+        used = after + self._children() - started
+        if used < 0:  # a child that was counted at the start
+            return Reading(value=None, reason="a child process has ended, and this system does not keep its CPU time")
+        return Reading(value=used)
 
     def close(self) -> None:
         """Hold nothing open."""

@@ -88,15 +88,23 @@ def test_what_a_system_does_not_tell_is_refused_with_the_reason(tmp_path: Path) 
         resident("sunos5")
 
 
-def foreign(name: str) -> Any:
+class Foreign:
     """`resource` as macOS has it, whose unit is bytes, and psutil as it is on macOS and Windows."""
-    memory = SimpleNamespace(rss=7_000_000, peak_wset=9_000_000)
-    usage = SimpleNamespace(ru_maxrss=8_000_000)
-    modules: dict[str, Any] = {
-        "psutil": SimpleNamespace(Process=lambda: SimpleNamespace(memory_info=lambda: memory)),
-        "resource": SimpleNamespace(RUSAGE_SELF=0, getrusage=lambda _: usage),
-    }
-    return modules[name]
+
+    def __init__(self, held: int, *, stays: bool = True) -> None:
+        self.held, self.began = held, resident().now()[0] if stays else None
+
+    def __call__(self, name: str) -> Any:
+        modules: dict[str, Any] = {
+            "psutil": SimpleNamespace(Process=lambda: SimpleNamespace(memory_info=self.memory)),
+            "resource": SimpleNamespace(RUSAGE_SELF=0, getrusage=lambda _: SimpleNamespace(ru_maxrss=8_000_000)),
+        }
+        return modules[name]
+
+    def memory(self) -> SimpleNamespace:
+        """Tell what is held, with what this process has taken since, if that stays where it is."""
+        more = 0 if self.began is None else resident().now()[0] - self.began
+        return SimpleNamespace(rss=self.held + more, peak_wset=9_000_000)
 
 
 def test_where_a_mark_is_never_reset_memory_is_filled_up_to_it() -> None:
@@ -106,12 +114,19 @@ def test_where_a_mark_is_never_reset_memory_is_filled_up_to_it() -> None:
         ("darwin", "ru_maxrss, filled before", 8_000_000, "resident size", ()),
         ("win32", "peak_wset, filled before", 9_000_000, "working set", (unseen,)),
     ):
-        held, before = resident(platform, load=foreign), resident().now()[0]
-        assert (source, high, (7_000_000, size)) == (held.source, held.high(), held.now())
+        all_held.append(held := resident(platform, load=Foreign(5_000_000)))  # what the first has filled stays
+        assert (source, high) == (held.source, held.high())
+        assert (5_000_000, size) == (pytest.approx(held.now()[0], abs=400_000), held.now()[1])
+        before = resident().now()[0]
         assert "" == held.clear()
-        all_held.append(held)  # what it has filled stays
-        assert high - 7_000_000 == pytest.approx(resident().now()[0] - before, abs=400_000)
-        assert warnings == held.warnings
+        assert high - 5_000_000 == pytest.approx(resident().now()[0] - before, abs=400_000)
+        assert (warnings, True) == (held.warnings, held.fills)
+
+
+def test_a_peak_that_cannot_be_filled_up_to_is_not_reset() -> None:
+    """Too much would be taken, or what is taken is compressed or swapped out at once."""
+    assert resident("darwin", load=Foreign(-2_000_000_000)).clear().endswith("to fill memory up to it takes 2.01 GB")
+    assert resident("darwin", load=Foreign(5_000_000, stays=False)).clear().endswith("does not stay there")
 
 
 def test_a_peak_is_exact_within_what_the_cpus_keep_to_themselves() -> None:
