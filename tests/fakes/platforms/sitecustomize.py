@@ -144,6 +144,9 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
         path = arguments[0]
         if isinstance(path, str | bytes) and os.fsdecode(path).startswith(_HIDDEN) and _asks(sys._getframe(1)):
             raise FileNotFoundError(2, f"No such file or directory on {PLATFORM}", os.fsdecode(path))
+        is_folder = event == "open" and PLATFORM == "win32" and isinstance(path, str | Path) and Path(path).is_dir()
+        if is_folder and _asks(sys._getframe(1)):
+            raise PermissionError(13, "Permission denied", str(path))
     elif event in ("os.rename", "os.remove") and PLATFORM == "win32" and _asks(sys._getframe(1)):
         replaced = os.path.realpath(os.fsdecode(arguments[1] if event == "os.rename" else arguments[0]))
         if replaced in map(os.path.realpath, _opened()):
