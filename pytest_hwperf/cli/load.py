@@ -83,7 +83,7 @@ def exit_code(judgement: Judgement, failed: int, doubts: Sequence[str]) -> int:
     outcomes = {verdict.outcome for verdict in judgement.verdicts}
     if failed or "failed" in outcomes:
         return output.FAILED
-    inconclusive = outcomes - {"passed"} or set(doubts) - {"degrades"}
+    inconclusive = outcomes - {"passed"} or set(doubts) - {"degrades", "generator adds"}
     return output.INCONCLUSIVE if inconclusive else output.OK
 
 

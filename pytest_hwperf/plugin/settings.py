@@ -163,13 +163,16 @@ class Settings:
         "Share --hwperf-alpha among this many builds against the anchor.", parse=builds, default="365"
     )
     worker_time_s: float = _ini(
-        "End a fresh process after this many silent seconds.",
+        "End a fresh process after this many seconds without an answer.",
         parse=seconds(_DAY_S),
         name="worker-time",
         default="300",
     )
     silence_s: float = _ini(
-        "Retry a test alone after this many silent seconds.", parse=seconds(_DAY_S), name="silence", default="60"
+        "Retry a test alone after this many seconds without an answer.",
+        parse=seconds(_DAY_S),
+        name="silence",
+        default="60",
     )
     shortest_s: float = _ini(
         "Skip calls shorter than this many seconds with --hwperf-all.",

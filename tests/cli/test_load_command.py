@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes import records as fake
 from fakes.commands import Told
 
 from pytest_hwperf.cli import USAGE, load, main
@@ -20,6 +21,7 @@ from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, decode_r
 from pytest_hwperf.loads.local import Times, schedule
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable
 from pytest_hwperf.records.markers import Load
+from pytest_hwperf.records.verdict import Judgement
 
 OFFLINE, ROWS = ("--kind=offline",), ("--data=rows.npy",)
 CALL = """
@@ -55,6 +57,12 @@ def test_every_kind_of_load_is_shown_as_a_table(capsys: pytest.CaptureFixture[st
         assert arrivals in " ".join(shown.split())
         assert "latency p50" in shown
         assert "throughput" in shown
+
+
+def test_a_doubt_that_voids_nothing_leaves_the_exit_code_alone() -> None:
+    kept = Judgement(run=fake.run(), figures=(), verdicts=())
+    doubts = ("degrades", "generator adds", "generator late")
+    assert [OK, OK, INCONCLUSIVE] == [load.exit_code(kept, 0, [doubt]) for doubt in doubts]
 
 
 def test_budgets_decide_the_exit_code_and_the_report_is_written() -> None:

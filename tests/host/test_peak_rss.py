@@ -116,7 +116,9 @@ def test_where_a_mark_is_never_reset_memory_is_filled_up_to_it() -> None:
     ):
         all_held.append(held := resident(platform, load=Foreign(5_000_000)))  # what the first has filled stays
         assert (source, high) == (held.source, held.high())
-        assert (5_000_000, size) == (pytest.approx(held.now()[0], abs=400_000), held.now()[1])
+        now, shown = held.now()
+        assert size == shown
+        assert now == pytest.approx(5_000_000, abs=400_000)
         before = resident().now()[0]
         assert "" == held.clear()
         assert high - 5_000_000 == pytest.approx(resident().now()[0] - before, abs=400_000)
