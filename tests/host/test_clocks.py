@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count, cycle
+from itertools import count, repeat
 from pathlib import Path
 from queue import Queue
 from threading import Thread, get_native_id
@@ -145,7 +145,7 @@ def other() -> Iterator[Queue[int]]:
     thread.join()
 
 
-def _calls(jobs: Queue[int], *, with_other: Iterable[bool]) -> Callable[[], object]:
+def _calls(jobs: Queue[int], *, with_other: Iterable[object]) -> Callable[[], object]:
     """Make a call that lets the other thread work where `with_other` says so, and not once that has ended."""
     told = iter(with_other)
 
@@ -166,7 +166,7 @@ def test_a_thread_that_computes_for_a_while_is_of_something_else(other: Queue[in
 
 def test_a_thread_that_computes_each_time_is_seen(other: Queue[int]) -> None:
     """In every call, since a machine that stands still for a moment lets a look end after the first."""
-    shares = sorted(shares_of_threads(_calls(other, with_other=repeat(True))))
+    shares = sorted(shares_of_threads(_calls(other, with_other=repeat(object()))))
     assert shares[-2] > 0.0
 
 
