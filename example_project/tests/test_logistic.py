@@ -11,7 +11,7 @@ def hwperf_model(digits: Digits) -> Pipeline:
     return train_logistic(digits)
 
 
-@pytest.mark.hwbudget(latency_p95_ms=10, accuracy_min=0.93, model_size_max_mb=0.1)
+@pytest.mark.hwbudget(latency_p95_ms=100, accuracy_min=0.93, model_size_max_mb=0.1)
 @pytest.mark.hwscenarios("sklearn_fp32", "onnx_fp32", "onnx_int8")
 def test_one_image(hwperf, scenario) -> None:
     """One image a call."""

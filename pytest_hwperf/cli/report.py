@@ -106,7 +106,8 @@ def _verify(report: Report) -> int:
     if found.unjudged:
         say(f"{counted(found.unjudged, 'answer')} of the pairs without a verdict: their tests failed or did not run")
     if found.beyond:
-        say(f"{counted(found.beyond, 'comparison')} with stored runs not computed again: the file has none of them")
+        rest = "on stored runs or further processes, which are not in the file"
+        say(f"{counted(found.beyond, 'verdict')} not computed again: {rest}")
     return FAILED if found.disagreements else OK
 
 

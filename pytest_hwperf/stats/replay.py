@@ -28,7 +28,7 @@ class Recomputed:
     agreeing: int  # verdicts that came out as they are written
     unjudged: int  # answers of the pairs without a verdict: of tests that failed by themselves, or did not run
     disagreements: tuple[str, ...]  # where and what, as "test latency p50: outcome: equivalent, regressed"
-    beyond: int  # comparisons with stored runs, which a report does not hold
+    beyond: int  # comparisons with stored runs and budgets decided by further processes, which a report does not hold
 
 
 def recompute(report: Report) -> Recomputed:
@@ -91,6 +91,8 @@ def _verdict(
     """Return what is wrong with a verdict, and whether the report holds what it rests on."""
     subject, run = verdict.subject, judgement.run
     if isinstance(subject, Budget):
+        if any(one.kind == "fresh processes" for one in verdict.decided_by):  # whose values no report holds
+            return [], False
         again = judge_budget(run, figures(run), subject, policy)
         return [f"budget {subject.keyword}: {path}" for path in disagreements(verdict, again)], True
     key = (*_measured(run), *subject.key)

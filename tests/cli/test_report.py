@@ -145,7 +145,9 @@ def test_a_report_agrees_with_itself(tmp_path: Path, told: Told) -> None:
 
 def test_what_rests_on_the_store_is_counted(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["report", str(written), "--verify"])
-    assert "with stored runs not computed again: the file has none of them" in capsys.readouterr().out
+    assert (
+        "not computed again: on stored runs or further processes, which are not in the file" in capsys.readouterr().out
+    )
 
 
 OTHERS: Sequence[tuple[bytes, str]] = (

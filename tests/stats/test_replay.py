@@ -11,10 +11,11 @@ from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.evidence import Observation
 from pytest_hwperf.records.report import Answer, Report, Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.verdict import Budget, Judgement, Verdict
+from pytest_hwperf.records.verdict import Budget, Judgement, Policy, Verdict
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.replay import disagreements, recompute
 from pytest_hwperf.stats.sweeps import row_of, sweep_of
+from pytest_hwperf.stats.verdicts import judge_budget
 
 Change = Callable[[Observation], Observation]
 LIMIT_KEPT = Answer(
@@ -110,6 +111,18 @@ def test_comparisons_with_stored_sessions_are_counted_apart() -> None:
     compared = [verdict for verdict in judgement.verdicts if getattr(verdict.subject, "change", None) is not None]
     found = recompute(replace(fake.empty_report(), judgements=(judgement,)))
     assert len(compared) == found.beyond
+
+
+def test_a_budget_that_further_processes_decided_is_counted_apart() -> None:
+    """Their values are in no report."""
+    run = fake.run()
+    shown = figures(run)
+    median = next(one for one in shown if (one.metric, one.statistic) == ("latency", "p50"))
+    budget = Budget(keyword="latency_p50_ms", metric="latency", statistic="p50", limit=median.estimate.value)
+    verdict = judge_budget(run, shown, budget, Policy(undecided="retry"), [budget.limit / 2] * 5)
+    judgement = Judgement(run=run, figures=shown, verdicts=(verdict,))
+    found = recompute(replace(fake.empty_report(), judgements=(judgement,)))
+    assert ("passed", (), 1) == (verdict.outcome, found.disagreements, found.beyond)
 
 
 def test_last_digits_may_differ() -> None:
