@@ -40,6 +40,7 @@ CASES: Sequence[tuple[str, bool, dict[str, str], bool]] = (
 )
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="consoles may show codes as text")
 @pytest.mark.parametrize(("choice", "is_terminal", "environment", "is_coloured"), CASES)
 def test_a_terminal_has_colours_unless_the_user_wants_none(
     choice: str, is_terminal: bool, environment: dict[str, str], is_coloured: bool, monkeypatch: pytest.MonkeyPatch
