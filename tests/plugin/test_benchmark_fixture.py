@@ -97,7 +97,8 @@ def test_a_suite_is_measured_as_it_stands(
 
 def test_without_the_option_the_fixture_is_not_ours(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SUITE)
-    result = pytester.runpytest_inprocess("-pno:cacheprovider", "-k", "decorated")
+    unknown = "-Wignore::pytest.PytestUnknownMarkWarning"  # the marker is not ours either
+    result = pytester.runpytest_inprocess("-pno:cacheprovider", "-k", "decorated", unknown)
     result.stdout.fnmatch_lines(["*fixture 'benchmark' not found"])
 
 
