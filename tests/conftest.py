@@ -101,10 +101,10 @@ def _differences(place: str, expected: object, got: object) -> Iterator[str]:
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
-    """Compare output with tests/golden/NAME; where they differ, a test shows how, and NAME.actual lies beside it."""
+def golden(request: pytest.FixtureRequest) -> Callable[[str | Path, bytes], None]:
+    """Compare output with tests/golden/NAME, or another file; where they differ, NAME.actual lies beside it."""
 
-    def compare(name: str, actual: bytes) -> None:
+    def compare(name: str | Path, actual: bytes) -> None:
         path = GOLDEN / name
         beside = path.with_name(f"{path.name}.actual")
         beside.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from inspect import getclosurevars, isfunction
 from pathlib import Path
 from typing import Any
@@ -163,11 +163,8 @@ def schema_of_ini() -> dict[str, Any]:
     }
 
 
-def test_the_schema_of_the_ini_keys_is_made_of_the_options(request: pytest.FixtureRequest) -> None:
-    actual = json.dumps(schema_of_ini(), indent=2, ensure_ascii=False) + "\n"
-    if request.config.getoption("--update-golden"):
-        SCHEMA.write_text(actual, encoding="utf-8")
-    assert actual == SCHEMA.read_text(encoding="utf-8"), "run this test with --update-golden"
+def test_the_schema_of_the_ini_keys_is_made_of_the_options(golden: Callable[[Path, bytes], None]) -> None:
+    golden(SCHEMA, (json.dumps(schema_of_ini(), indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def test_every_value_that_the_schema_names_is_read(pytester: pytest.Pytester) -> None:

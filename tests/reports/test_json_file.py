@@ -117,11 +117,8 @@ def schema() -> dict[str, Any]:
     }
 
 
-def test_the_page_is_made_of_the_records(request: pytest.FixtureRequest) -> None:
-    actual = json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
-    if request.config.getoption("--update-golden"):
-        PAGE.write_text(actual, encoding="utf-8")
-    assert actual == PAGE.read_text(encoding="utf-8"), "run this test with --update-golden"
+def test_the_page_is_made_of_the_records(golden: Callable[[Path, bytes], None]) -> None:
+    golden(PAGE, (json.dumps(schema(), indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def test_reports_are_as_the_page_says_and_nothing_else_is() -> None:
