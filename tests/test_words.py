@@ -46,7 +46,6 @@ WRITTEN = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *(page for folder in ("docs", "docs/how-to") for page in sorted((ROOT / folder).glob("*.md"))),
 ]
-MESSAGES = "reference/messages.md"  # not yet: what is printed is written anew elsewhere
 
 
 def option_helps() -> Iterator[tuple[str, str]]:
@@ -71,8 +70,7 @@ def helps() -> Iterator[tuple[str, str]]:
 def generated() -> Iterator[tuple[str, str]]:
     """Yield generated pages; of their blocks of code, the comments."""
     for name, text in pages().items():
-        if name != MESSAGES:
-            yield name, "\n".join([text, *re.findall(r"^    .*?# (.+)$", text, re.MULTILINE)])
+        yield name, "\n".join([text, *re.findall(r"^    .*?# (.+)$", text, re.MULTILINE)])
 
 
 def written() -> Iterator[tuple[str, str]]:

@@ -63,7 +63,7 @@ _SENTENCES: Mapping[str, str] = {
     "no correctness": "values other than 0 and 1: give one correctness per example",
     "unequal processes": "{baseline} processes of the baseline and {candidate} of the candidate: the exact test pairs "
     "equally many, at most {most}",
-    "no ratio": "not every value is positive and finite, as the ratio of candidate to baseline needs",
+    "no ratio": "the ratio of candidate to baseline needs positive, finite values, and one is not",
     "no ratio to sessions": "not every value is positive: the ratio to stored runs needs that",
     "not repeated": "beyond the limit, not repeated: {repeats} further fresh processes decide",
     "pairs missing": "pairs still missing: {missing}",
@@ -90,7 +90,7 @@ _SENTENCES: Mapping[str, str] = {
     "state or draws at random; the worse accuracy counts",
     "processes apart": "{what} between processes; the candidate is worse in each of its {count} than the baseline in "
     "any",
-    "processes disagree": "{what} between processes of the {side}, so that one of each tells nothing about the code: "
+    "processes disagree": "{what} between processes of the {side}, which hides any effect of the code: "
     "train the model with a fixed seed, such as random_state=0, or load a trained one",
     "few stored runs": "{what} between processes; each of {count} is worse than the baseline, but that may be chance "
     "with {stored} of {needed} stored runs: save more runs, or train the model with a fixed seed",
@@ -143,13 +143,13 @@ _SENTENCES: Mapping[str, str] = {
     "stages miss": "stages take {sum:s} together, the whole call {whole:s}",
     "stages apart": "stages were timed in calls of their own, which took {whole:s} where those of latency took "
     "{latency:s}",
-    "stage after": "{stage} follows the timed call and is no part of latency",
-    "too short to profile": "too short to profile: {latency:s} for {operators:count operator} and {rows:count row}, of "
-    "which the profiler's own cost of 5 µs an operator would be most: give batches of 256 rows, or calls above 20 µs "
+    "stage after": "{stage} follows the timed call and does not count as latency",
+    "too short to profile": "too short to profile: {latency:s} for {operators:count operator} and {rows:count row}: "
+    "most would be the profiler's own cost of 5 µs an operator: give batches of 256 rows, or calls above 20 µs "
     "an operator",
     "low coverage": "operators cover {coverage:%} of the call, less than {least:%}: their shares would say little",
     "operator moved": "{operator}: {candidate:s} of a call, {baseline:s} in the baseline: {share:%} of the change",
-    "framework moved": "no operator moved more than what is outside of them: {share:%} of the change",
+    "framework moved": "the time outside of all operators moved most: {share:%} of the change",
     "function moved": "{name} ({where}) {moved:+s}: {share:%} of the change ({low:%} .. {high:%}, n={repeats})",
     "function called": "{name} ({where}) {moved:+s}: {share:%} of the change ({low:%} .. {high:%}, n={repeats}), "
     "not called in the baseline",
@@ -161,14 +161,14 @@ _SENTENCES: Mapping[str, str] = {
     "profiles unlike pairs": "{repeats:count profile} of each side did not show the change that the pairs have found: "
     "measure on a quieter machine to see which {what} moved{changed}",
     "nothing to explain": "the pairs have found no change to explain",
-    "movers miss": "what moved adds up to {covered:%} of the change",
+    "movers miss": "the changes add up to {covered:%} of the whole",
     "profiler distorts": "not explained: calls took ×{times:2} as long under the profiler, too long to trust it"
     "{changed}",
     "profiler slows": "calls took {overhead:%} longer under the profiler, those of many short functions most of all",
-    "not sampled": "no call of a function was seen: what the test measures is no Python",
+    "not sampled": "no Python function was called while sampling: the measured work is native code",
     "awaited": "awaited calls wait in the event loop, where a profiler of functions cannot tell whose time it is",
-    "profiled under load": "a latency under a load holds waiting too, which is no function's",
-    "unexplained": "what moved is not known: {why} ({side})",
+    "profiled under load": "latency under a load includes waiting, which belongs to no function",
+    "unexplained": "not explained: {why} ({side})",
     "moved with": "it goes with {other}: {by}",
     "calls unmoved": "not explained: profiles show calls on average, and neither median nor throughput has moved",
     "not profiled": "not explained: {why}",
@@ -187,7 +187,7 @@ _SENTENCES: Mapping[str, str] = {
     "late calls": "{late} of {calls} calls later than {limit:s}",
     "backlog grows": "the rate is more than is served: calls that wait rise from {first} to {last}",
     "generator late": "the load generator ran {lag:s} late (limit {allowed:s}): the machine is too busy to trust this",
-    "generator adds": "the load generator itself adds {added:s} to the median of {median:s}: what is called is faster",
+    "generator adds": "the load generator itself adds {added:s} to the median of {median:s}: the called code is faster than that",
     "crowded threads": "{threads:count thread}{workers} on {cores:count allotted core} wait for each other: "
     "set threads={fitting}, or allot more cores",
     "crowded pool": "{pool} may use {threads:count thread}{workers} on {cores:count allotted core}: set "
@@ -228,7 +228,7 @@ _SENTENCES: Mapping[str, str] = {
     "no steady state": "no steady state: thirds of the load differ by a factor of {ratio:.2f} (lower bound {low:.2f}) "
     "in {what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
     "drifts": "calls did not stay equally fast: thirds of them differ by a factor of {ratio:.2f} (lower bound "
-    "{low:.2f}) in {what}: look for what grows from call to call, or for other load",
+    "{low:.2f}) in {what}: something grows from call to call, or other work disturbs",
     "empty window": "no steady state: a third of the load has no completed call: let the load take longer (seconds=), "
     "or give it more calls",
     "few calls": "{calls:count call} cannot show a steady state, {needed} can: let the load take longer (seconds=), or "
@@ -248,7 +248,7 @@ _SENTENCES: Mapping[str, str] = {
     "raise --hwperf-sample-time",
     "short warm-up": "{blocks:count warm-up block} in {limit_s:s}, where three show a steady state: "
     "raise --hwperf-sample-time",
-    "waited for gpu": "each call ends when the GPU has finished its work: by itself it returns before",
+    "waited for gpu": "each timed call includes waiting for the GPU to finish",
     "not steady": "no steady state after {blocks} warm-up blocks ({limit_s:s}): cold calls may be in the sample",
     "step": "windows of {shortest_s:s} or more, each exact within {bound:2} %: the counter moves every {tick_s:s}",
     "shared": "contaminated: {share:%} of the machine's busy CPU time was this process's, and the counter takes all "

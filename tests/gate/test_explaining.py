@@ -144,8 +144,8 @@ def test_a_side_that_gives_no_profile_is_asked_once_and_says_why(
     monkeypatch: pytest.MonkeyPatch, evidence: Evidence
 ) -> None:
     for broken, why in (
-        ("baseline crashes", "what moved is not known: a fresh process ended with code 1 (baseline)"),
-        ("candidate has none", "what moved is not known: it shows none (candidate)"),
+        ("baseline crashes", "not explained: a fresh process ended with code 1 (baseline)"),
+        ("candidate has none", "not explained: it shows none (candidate)"),
     ):
         found, processes, _ = explain(monkeypatch, evidence, broken=broken)
         assert {(why, ())} == {(str(one.withheld), one.movers) for one in found}

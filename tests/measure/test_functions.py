@@ -145,7 +145,7 @@ def test_blocks_are_no_longer_than_they_have_to_be(monkeypatch: pytest.MonkeyPat
 
 def test_a_call_without_any_function_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, {STACK[:1]: 1.0})
-    with pytest.raises(MeasurementError, match="no call of a function was seen"):
+    with pytest.raises(MeasurementError, match="no Python function was called"):
         sample_functions(lambda _: 10**10, FILE.parent, 0.0)
 
 

@@ -178,7 +178,7 @@ def test_what_follows_the_call_says_so() -> None:
     expected = {
         "stage_preprocess": [],
         "stage_inference": [],
-        "stage_postprocess": ["postprocess follows the timed call and is no part of latency"],
+        "stage_postprocess": ["postprocess follows the timed call and does not count as latency"],
     }
     assert expected == words(samples)
     assert {("call", SOURCE)} == {(sample.per, sample.source) for sample in samples}
