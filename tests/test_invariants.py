@@ -82,6 +82,7 @@ class Seen(NamedTuple):
     classes: list[str]
     of_git: int  # command lines
     unsafe: list[str]
+    asks_platform: bool
 
 
 @cache
@@ -92,7 +93,7 @@ def files() -> dict[str, Seen]:
 def seen(file: Path) -> Seen:
     nodes = [*ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
     classes = [node.name for node in nodes if isinstance(node, ast.ClassDef)]
-    return Seen(classes, commands_of(nodes, "git"), unsafe_calls(nodes))
+    return Seen(classes, commands_of(nodes, "git"), unsafe_calls(nodes), asks_platform(nodes))
 
 
 def unsafe_calls(nodes: list[ast.AST]) -> list[str]:
@@ -229,6 +230,17 @@ def commands_of(nodes: list[ast.AST], program: str) -> int:
 def test_git_is_run_in_one_place() -> None:
     """With settings by which it obeys no repository."""
     assert {"checkout/git.py": 1} == {path: one.of_git for path, one in files().items() if one.of_git}
+
+
+def asks_platform(nodes: list[ast.AST]) -> bool:
+    """Say whether code behaves differently on another system."""
+    return any(isinstance(node, ast.Attribute) and ast.unparse(node) in ("sys.platform", "os.name") for node in nodes)
+
+
+def test_only_the_host_asks_which_platform_it_is() -> None:
+    """And a planted question is noticed."""
+    assert [] == [path for path, one in files().items() if one.asks_platform and not path.startswith("host/")]
+    assert asks_platform([*ast.walk(ast.parse("if sys.platform == 'win32': pass"))])
 
 
 def test_the_public_names_are_there() -> None:

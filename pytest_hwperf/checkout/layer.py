@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.checkout.trees import Trees
-from pytest_hwperf.host.files import read_file, read_text
+from pytest_hwperf.host.files import LINKS_PROGRAMS, read_file, read_text
 from pytest_hwperf.host.launch import interpreter_of, run_to_end
 from pytest_hwperf.host.source_files import INSTALLED, source_of
 from pytest_hwperf.records.errors import WorkerError
@@ -44,7 +44,7 @@ def make_layer(folder: Path, root: Path) -> Path:
     What this environment has from the tree of `root`, such as an editable install of the project, is not in it.
     """
     try:
-        venv.EnvBuilder(with_pip=False, symlinks=os.name != "nt").create(folder)
+        venv.EnvBuilder(with_pip=False, symlinks=LINKS_PROGRAMS).create(folder)
         lines = list(_lines_below(_sites(), root))
         (site_of(folder) / _BELOW).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -16,8 +16,7 @@ import signal
 import sys
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -26,6 +25,7 @@ from time import monotonic, sleep
 from pytest_hwperf import __version__
 from pytest_hwperf.checkout import bundle
 from pytest_hwperf.fleet.project import BUNDLE, SHARED, unpack
+from pytest_hwperf.host.interruption import outlive_signals
 from pytest_hwperf.host.launch import started
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.codec import from_json, to_json
@@ -157,32 +157,11 @@ def written_to(log: Path) -> str:
 
 
 _GRACE_S = 20.0  # to end by itself after SIGTERM
-# What terminals and CI systems send to all processes of a group.
-_TO_ALL = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-
-@contextmanager
-def signals_blocked() -> Iterator[None]:
-    """Let processes that are started meanwhile take no such signal until `dask_setup`; here they wait for the end."""
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _TO_ALL)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def dask_setup(_: object) -> None:
-    """Let the worker live on until the fleet ends it, which its gate needs to remove what it has made.
-
-    A handler that does nothing, since what is ignored or blocked would be so in the programs of the gate as well.
-    """
-    for number in _TO_ALL:
-        signal.signal(number, lambda *_: None)
-    if sys.platform != "win32":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _TO_ALL)
+    """Let the worker live on until the fleet ends it, which its gate needs to remove what it has made."""
+    outlive_signals()
 
 
 def main() -> None:

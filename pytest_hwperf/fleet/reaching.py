@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.fleet.dask_cluster import RESOURCE, STAYS, DaskCluster, closing, refuse_pickles, workers_of
 from pytest_hwperf.fleet.hosts import LOCAL, HostEntry, machine_of
-from pytest_hwperf.fleet.on_host import signals_blocked
 from pytest_hwperf.host.extras import require
-from pytest_hwperf.host.interruption import uninterrupted
+from pytest_hwperf.host.interruption import signals_blocked, uninterrupted
 from pytest_hwperf.host.workdirs import sweep
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.report import Host, parse_kind

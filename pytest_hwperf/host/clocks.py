@@ -129,6 +129,13 @@ def cpu_time_step(read: Callable[[], float] = cpu_seconds) -> float | None:
     return min(steps, default=None)
 
 
+def seconds_suspended() -> float:
+    """Return for how long this machine has been suspended since it started; 0.0 where the system does not report it."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+    return 0.0
+
+
 def clock_source(root: str | Path = "/") -> str | None:
     """Return the kernel's source of time, as "tsc"; None where Linux does not name it.
 

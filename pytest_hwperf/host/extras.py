@@ -1,8 +1,16 @@
 """Packages of this project's extras: which of them are missing here, and what to type then."""
 
+import sys
 from importlib.util import find_spec
 
 from pytest_hwperf.records.errors import HwperfError, UsageProblem, install
+
+_NOT_BUILT = {"win32": ("memray",)}  # for a platform: there is nothing to install
+
+
+def can_be_had(module: str) -> bool:
+    """Say whether the module exists for this platform."""
+    return module not in _NOT_BUILT.get(sys.platform, ())
 
 
 def missing(*modules: str) -> list[str]:

@@ -17,6 +17,8 @@ from pytest_hwperf.records.errors import HwperfError, UsageProblem
 
 CACHE_VARIABLE = "HWPERF_CACHE_DIR"
 
+LINKS_PROGRAMS = os.name != "nt"  # whether an environment can link to its interpreter: Windows needs a copy
+
 _MOST_NEIGHBOURS = 1000
 _WRITERS = 8  # a flush waits for the disk, and a disk serves several at once
 
@@ -71,6 +73,13 @@ def read_given(
         return read_file(Path(file), largest)
     except (OSError, ValueError) as problem:  # the latter of a name that no file system takes
         raise error(f"{name or file} cannot be read ({getattr(problem, 'strerror', problem)}): {remedy}") from problem
+
+
+def read_at(descriptor: int, count: int, offset: int) -> bytes:
+    """Read bytes of an open file from `offset` on, without moving its position: as `os.pread` where there is one."""
+    if sys.platform == "win32":
+        raise OSError(errno.ENOTSUP, "Windows reads no file at an offset")
+    return os.pread(descriptor, count, offset)
 
 
 def neighbours(file: str | Path) -> list[str]:

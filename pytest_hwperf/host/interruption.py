@@ -1,6 +1,7 @@
 """Ctrl-C, SIGTERM and SIGHUP end a run in the same way: what it has started is ended, what it has made is removed."""
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,6 +73,30 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         handler.release()
+
+
+@contextmanager
+def signals_blocked() -> Iterator[None]:
+    """Let processes that are started meanwhile take no such signal until `outlive_signals`; here they wait."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _USUAL)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def outlive_signals() -> None:
+    """Let these signals do nothing in this process: its parent ends it.
+
+    A handler that does nothing, since what is ignored or blocked would be so in the programs that it starts as well.
+    """
+    for number in _USUAL:
+        signal.signal(number, lambda *_: None)
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _USUAL)
 
 
 def _active() -> Interruption | None:

@@ -122,6 +122,19 @@ def _of_linux(process: Path) -> Resident:
     )
 
 
+def executable(code: bytes) -> mmap.mmap:
+    """Return a page of this process that begins with machine code, which can be called at its address.
+
+    Raises:
+        MeasurementError: Windows has no such pages by `mmap`.
+    """
+    if sys.platform == "win32":
+        raise MeasurementError("Windows makes no executable pages this way")
+    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(code)
+    return page
+
+
 def give_back_free() -> None:
     """Give the system what the allocator keeps for later, where it is glibc's: what is taken from now on is then seen.
 

@@ -1,7 +1,6 @@
 """How this machine, its boards and this process are looked at: one record, of which a test replaces any part."""
 
 import ctypes
-import errno
 import os
 import platform
 import random
@@ -13,8 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_hwperf.host.clocks import seconds_suspended
+from pytest_hwperf.host.files import read_at
 from pytest_hwperf.host.machine import read_processor
-from pytest_hwperf.meters.counters import Check, check_counters, seconds_suspended
+from pytest_hwperf.meters.counters import Check, check_counters
 from pytest_hwperf.meters.nvml_library import Library, make_context, open_library
 
 _PERF_EVENT_OPEN = 298  # its number on x86-64; elsewhere the number is another call's
@@ -26,18 +27,12 @@ _NO_GROUP = -1
 _ATTRIBUTES = struct.Struct("=IIQQQQQIIQ")
 
 
-def _pread(descriptor: int, count: int, offset: int) -> bytes:
-    if sys.platform == "win32":
-        raise OSError(errno.ENOTSUP, "Windows has no such files")
-    return os.pread(descriptor, count, offset)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
     """The two system calls that read a RAPL zone; a test replaces them to fail as a kernel does."""
 
     open: Callable[[str, int], int] = os.open
-    pread: Callable[[int, int, int], bytes] = _pread
+    pread: Callable[[int, int, int], bytes] = read_at
 
     def text(self, path: str) -> str:
         descriptor = self.open(path, os.O_RDONLY)

@@ -11,7 +11,6 @@ import mmap
 import platform
 import re
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -19,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 
 from pytest_hwperf.host.launch import Command
+from pytest_hwperf.host.memory import executable
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 SOURCE = "callgrind"
@@ -87,10 +87,7 @@ def slopes(folder: Path, lengths: Sequence[int]) -> list[float]:
 
 def valgrind_requests() -> Ask:
     """Return what sends a request to Valgrind, and returns 0 where there is none."""
-    if sys.platform == "win32":
-        raise MeterUnavailable("Valgrind does not run on Windows")
-    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    page.write(_REQUEST)
+    page = executable(_REQUEST)
     address = ctypes.addressof(ctypes.c_char.from_buffer(page))
     function = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)(address)
     words = (ctypes.c_uint64 * _WORDS)()

@@ -3,7 +3,6 @@
 import errno
 import math
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple, Protocol
 
-from pytest_hwperf.host.clocks import cpu_seconds
+from pytest_hwperf.host.clocks import cpu_seconds, seconds_suspended
 from pytest_hwperf.host.disturbance import busy_cpu_seconds
 from pytest_hwperf.records.contracts import Covered
 from pytest_hwperf.records.errors import MeasurementError
@@ -104,13 +103,6 @@ class Instant(NamedTuple):
     counts: tuple[int, ...]  # in the order of the registers, since the meter was opened
     at_s: float  # midpoint of the reading
     voids: int  # how often something went wrong so far: a window within which it grew is void
-
-
-def seconds_suspended() -> float:
-    """Return for how long this machine has been suspended since it started; 0.0 where the system does not report it."""
-    if sys.platform == "linux":
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
-    return 0.0
 
 
 def errno_name(error: OSError) -> str:

@@ -1,6 +1,5 @@
 """What a test asks of fresh processes: memory, cold starts, instructions, lines that allocate, and all of it again."""
 
-import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -11,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from pytest_hwperf.host.extras import missing
+from pytest_hwperf.host.extras import can_be_had, missing
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.progress import LONG_S
@@ -155,7 +154,7 @@ def lines_of_sites(item: pytest.Item, judgements: Sequence[Judgement]) -> list[s
     Each takes one more fresh process, and memray: without it one line says what would name them.
     """
     missed = [judgement.run.label for judgement in judgements if any(map(_misses_memory, judgement.verdicts))]
-    if not missed or sys.platform == "win32":  # for which there is no memray
+    if not missed or not can_be_had("memray"):
         return []
     return [MISSING] if missing("memray") else [line for label in missed for line in _sites(item, label)]
 

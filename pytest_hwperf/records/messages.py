@@ -187,7 +187,8 @@ _SENTENCES: Mapping[str, str] = {
     "late calls": "{late} of {calls} calls later than {limit:s}",
     "backlog grows": "the rate is more than is served: calls that wait rise from {first} to {last}",
     "generator late": "the load generator ran {lag:s} late (limit {allowed:s}): the machine is too busy to trust this",
-    "generator adds": "the load generator itself adds {added:s} to the median of {median:s}: the called code is faster than that",
+    "generator adds": "the load generator itself adds {added:s} to the median of {median:s}: the called code is "
+    "faster than that",
     "crowded threads": "{threads:count thread}{workers} on {cores:count allotted core} wait for each other: "
     "set threads={fitting}, or allot more cores",
     "crowded pool": "{pool} may use {threads:count thread}{workers} on {cores:count allotted core}: set "

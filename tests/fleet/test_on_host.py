@@ -15,8 +15,9 @@ from fakes.repositories import repository_with
 
 from pytest_hwperf import __version__
 from pytest_hwperf.fleet import on_host
-from pytest_hwperf.fleet.on_host import ReturnLine, answer, dask_setup, last_line, signals_blocked
+from pytest_hwperf.fleet.on_host import ReturnLine, answer, dask_setup, last_line
 from pytest_hwperf.fleet.project import Project, project_of
+from pytest_hwperf.host.interruption import signals_blocked
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.report import HostAnswer, Order

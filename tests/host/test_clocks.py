@@ -10,6 +10,7 @@ from itertools import count, repeat
 from pathlib import Path
 from queue import Queue
 from threading import Thread, get_native_id
+from types import SimpleNamespace
 
 import pytest
 from fakes.hosts import settle_in
@@ -23,6 +24,7 @@ from pytest_hwperf.host.clocks import (
     cpu_seconds_of_living,
     cpu_time_step,
     observe_clock,
+    seconds_suspended,
     shares_of_threads,
     threads_here,
     touched_by_children,
@@ -200,3 +202,12 @@ def test_descendants_count_whatever_their_names_are(tmp_path: Path) -> None:
     (tmp_path / "self" / "task" / "1").mkdir(parents=True)
     (tmp_path / "self" / "task" / "1" / "children").write_text("7")
     assert 32 / os.sysconf("SC_CLK_TCK") == pytest.approx(cpu_seconds_of_living(tmp_path))
+
+
+def test_this_machine_tells_how_long_it_slept() -> None:
+    assert 0.0 <= round(seconds_suspended(), 2)
+
+
+def test_a_system_without_that_clock_never_slept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_hwperf.host.clocks.sys", SimpleNamespace(platform="darwin"))
+    assert 0.0 == seconds_suspended()

@@ -62,7 +62,7 @@ def test_a_call_on_a_gpu_lasts_until_its_work_is_done(name: str, allocates: bool
     found = measured(BusyGpu(clock, allocates=allocates), name, clock)
     assert {0.006} == {round(value, 9) for value in found.latency_s}
     assert 0.006 == pytest.approx(found.first_call_s)
-    assert ["each call ends when the GPU has finished its work: by itself it returns before"] == [
+    assert ["each timed call includes waiting for the GPU to finish"] == [
         str(one) for one in found.warnings if "GPU" in str(one)
     ]
 

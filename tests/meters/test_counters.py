@@ -2,7 +2,6 @@
 
 import math
 import threading
-from types import SimpleNamespace
 
 import pytest
 from fakes.counters import Load, PassingClock, SteadyCounters, meter_on_counters
@@ -15,7 +14,6 @@ from pytest_hwperf.meters.counters import (
     Totals,
     busy_here,
     check_counters,
-    seconds_suspended,
     share_of,
 )
 from pytest_hwperf.records.contracts import CountingMeter
@@ -249,15 +247,6 @@ def test_a_refused_reading_rises_and_voids_what_is_open() -> None:
         totals.read()
     counters.error = ""
     assert before.voids + 1 == totals.read().voids
-
-
-def test_this_machine_tells_how_long_it_slept() -> None:
-    assert 0.0 <= round(seconds_suspended(), 2)
-
-
-def test_a_system_without_that_clock_never_slept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_hwperf.meters.counters.sys", SimpleNamespace(platform="darwin"))
-    assert 0.0 == seconds_suspended()
 
 
 def looked_at(*loads: Load, look_s: float = 20e-6) -> tuple[SteadyCounters, PassingClock]:

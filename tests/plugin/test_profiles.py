@@ -82,7 +82,8 @@ def test_the_set_up_of_a_call_is_no_part_of_its_profile(
 
 
 def test_what_cannot_be_sampled_is_said(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    for test, why in (("awaited", "awaited calls wait in the event loop"), ("loaded", "a latency under a load holds")):
+    reasons = {"awaited": "awaited calls wait in the event loop", "loaded": "latency under a load includes waiting"}
+    for test, why in reasons.items():
         found = profiled(pytester, monkeypatch, f"test_{test}")
         assert found.functions is None
         assert found.reasons["functions"].startswith(why)

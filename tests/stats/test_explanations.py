@@ -581,7 +581,7 @@ def test_the_kind_of_operator_that_moved_most_is_named_with_its_share() -> None:
         (
             profile(("Gemm", 1000)),
             profile(("Gemm", 1040), latency_us=1200, call_us=1200),
-            "no operator moved more than what is outside of them: 80 % of the change",
+            "the time outside of all operators moved most: 80 % of the change",
         ),
         (
             profile(("Gemm", 500)),

@@ -449,7 +449,7 @@ def test_a_dropped_trial_keeps_what_its_last_look_has_said() -> None:
 def test_values_without_a_ratio_are_not_comparable() -> None:
     negative = tuple(pair(n, "screen", [of_values(A, 1.0 + n, -1.0)]) for n in range(1, 7))
     late = tuple(pair(6 + n, "confirm", [of_values(A, 1.0, 2.0 - 0.25 * n)]) for n in range(1, 9))
-    reason = "not every value is positive and finite, as the ratio of candidate to baseline needs"
+    reason = "the ratio of candidate to baseline needs positive, finite values, and one is not"
     for group in ((negative,), (negative[:2],), (SCREENED_A, late)):
         found = decide(evidence(*group, hypotheses=[A], stopped="late"))[A]
         assert ("not comparable", reason) == (found.outcome, found.reason)
