@@ -3,7 +3,8 @@
 import sys
 import threading
 import tracemalloc
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ def trace_conditions() -> dict[str, str]:
 
 
 def untraced(call: Callable[[], T]) -> T:
-    """Make a call that coverage.py does not observe, and return its value.
+    """Make a call that coverage.py does not observe, nor threads that it starts, and return its value.
 
     The trace function is taken away and given back in one frame: it counts the frames that it has seen begin and end.
     """
@@ -53,7 +54,8 @@ def untraced(call: Callable[[], T]) -> T:
     for tool in events:
         monitoring.set_events(tool, 0)
     try:
-        return call()
+        with _threads_untraced():
+            return call()
     finally:
         for tool, mask in events.items():
             monitoring.set_events(tool, mask)
@@ -68,10 +70,25 @@ async def untraced_wait(work: Coroutine[Any, Any, T]) -> T:
     if suspended:  # tools of `sys.monitoring` observe all threads: who measures has suspended them
         sys.settrace(None)
     try:
-        return await work
+        with _threads_untraced():
+            return await work
     finally:
         if suspended:
             sys.settrace(tracer)
+
+
+@contextmanager
+def _threads_untraced() -> Iterator[None]:
+    """Let threads that begin meanwhile, such as those of a load, begin without coverage.py."""
+    tracer = threading.gettrace()
+    suspended = tracer is not None and _name_of(tracer) == _COVERAGE
+    if suspended:
+        threading.settrace(None)
+    try:
+        yield
+    finally:
+        if suspended and tracer is not None:
+            threading.settrace(tracer)
 
 
 def _torch_profiles(torch: Any) -> bool:

@@ -6,6 +6,7 @@ out.
 
 import ast
 import inspect
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -206,6 +207,8 @@ _SETTINGS = frozenset(
         *("sitecustomize.py", "usercustomize.py", ".gitmodules", "entry_points.txt"),
     }
 )
+# requirements.txt, dev-requirements.txt, requirements/dev.txt, uv.lock, conda-lock.yml, pylock.toml
+_LISTS_VERSIONS = re.compile(r"(requirements|constraints)[^/]*(/[^/]*)?$|\.pth$|[.-]lock(\.\w+)?$|(^|/)pylock\.")
 _SOURCE = ".py"
 
 
@@ -246,9 +249,10 @@ def why_every_test(changes: Changes) -> str:
     A file that is no Python and that one side has alone is among it: nobody notes who asks whether a file is there.
     """
     names = {file: file.rpartition("/")[2] for file in changes.files}
-    ends, begins = (".lock", ".pth"), ("requirements", "constraints")
     if settings := sorted(
-        file for file, name in names.items() if name in _SETTINGS or name.endswith(ends) or name.startswith(begins)
+        file
+        for file, name in names.items()
+        if name in _SETTINGS or (not name.endswith(_SOURCE) and _LISTS_VERSIONS.search(file))
     ):
         return f"{named(settings, 1)} has changed, which says how every test is run"
     if lone := sorted(file for file in changes.only if not file.endswith(_SOURCE) and file not in changes.laid_over):

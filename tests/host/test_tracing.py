@@ -1,5 +1,6 @@
 """Tools that observe this process, and coverage.py suspended."""
 
+import asyncio
 import cProfile
 import sys
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from fakes.tracers import CoverageTracer, FakeMonitoring
 
-from pytest_hwperf.host.tracing import lasting_tracers, trace_conditions, tracers, untraced
+from pytest_hwperf.host.tracing import lasting_tracers, trace_conditions, tracers, untraced, untraced_wait
 
 
 @pytest.fixture(autouse=True)
@@ -126,6 +127,31 @@ def test_coverage_does_not_see_an_untraced_call() -> None:
     assert given_back
     assert "call" not in tracer.seen
     assert "untraced" in tracer.seen
+
+
+@pytest.mark.usefixtures("monitoring")
+def test_coverage_does_not_see_threads_of_an_untraced_call() -> None:
+    """Neither of one that waits; and it sees the threads that begin later."""
+    tracer = CoverageTracer()
+
+    def in_thread() -> None:
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+
+    def call() -> None:
+        return None
+
+    async def wait() -> None:
+        in_thread()
+
+    with traced(sys.settrace, tracer), traced(threading.settrace, tracer):
+        untraced(in_thread)
+        asyncio.run(untraced_wait(wait()))
+        unseen = "call" not in tracer.seen
+        in_thread()
+    assert unseen
+    assert "call" in tracer.seen
 
 
 def test_coverage_by_monitoring_does_not_see_an_untraced_call(monitoring: FakeMonitoring) -> None:
