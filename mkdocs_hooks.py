@@ -22,6 +22,7 @@ ADOPTED = {  # file of the repository → page of the site
     "example_project/README.md": "example.md",
 }
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s:]+)\)")
+_CODE = re.compile(r"`[^`\n]+`")
 _BLOCK = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -33,11 +34,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Let every link of a page lead to a page."""
+    """Let every link of a page lead to a page, and show bars in code, which need no backslash here."""
     at = page.file.src_uri
     source = next((source for source, adopted in ADOPTED.items() if adopted == at), f"docs/{at}")
     parts = _BLOCK.split(markdown)
-    return "".join(part if part.startswith("```") else _LINK.sub(_linked(source, at), part) for part in parts)
+    return "".join(part if part.startswith("```") else _shown(part, source, at) for part in parts)
+
+
+def _shown(text: str, source: str, page: str) -> str:
+    return _CODE.sub(lambda code: code[0].replace("\\|", "|"), _LINK.sub(_linked(source, page), text))
 
 
 def _linked(source: str, page: str) -> Any:
@@ -50,7 +55,7 @@ def _linked(source: str, page: str) -> Any:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
         if target in ADOPTED:
             shown = ADOPTED[target]
-        elif target.startswith("docs/") and target.endswith((".md", ".png", ".svg")):
+        elif target.startswith("docs/") and target.endswith((".md", ".png", ".svg", ".html")):
             shown = target.removeprefix("docs/")
         else:
             return found[1]

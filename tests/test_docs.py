@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
+from pytest_hwperf import __version__
 from pytest_hwperf.gate.channel import Message
 from pytest_hwperf.records.markers import BUDGET_KEYWORDS, DEFAULT_MARGINS
 from pytest_hwperf.records.messages import _SENTENCES
@@ -215,6 +216,12 @@ def test_every_name_of_the_code_stands_on_its_page() -> None:
     assert set() == {one for one in kinds - {*_SENTENCES} if not one.startswith(("--", "hwperf_"))}
     rows = re.findall(r"^\| (`.+?`) \|", section(DOCS / "gate.md", "Messages of a pair"), re.MULTILINE)
     assert {kind.__name__ for kind in get_args(Message)} == {name for row in rows for name in re.findall(r"\w+", row)}
+
+
+def test_the_pictures_are_of_this_version() -> None:
+    """`python -m benchmarks pictures` makes them anew; report.png is the head of report.html."""
+    told = {"gate.svg": f"pytest-hwperf&#160;{__version__}<", "report.html": f"pytest-hwperf {__version__}"}
+    assert {} == {name: version for name, version in told.items() if version not in text_of(DOCS / "pictures" / name)}
 
 
 def test_the_reference_has_the_default_margins() -> None:

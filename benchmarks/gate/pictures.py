@@ -2,8 +2,8 @@
 
     python -m benchmarks pictures
 
-`docs/pictures/gate.svg` is what the terminal shows, `report.png` the head of the HTML report. Needs the package rich
-and a chromium.
+`docs/pictures/gate.svg` is what the terminal shows, `report.html` the HTML report, `report.png` its head. Needs the
+package rich and a chromium.
 """
 
 import argparse
@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "docs" / "pictures", help="e.g. /tmp")
     folder = parser.parse_args().folder
     with TemporaryDirectory() as name:
-        project, report = Path(name) / "words", Path(name) / "report.html"
+        project, report = Path(name) / "words", folder / "report.html"
         project.mkdir()
         made(project)
         output = ran(project, report)

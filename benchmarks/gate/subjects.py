@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -94,19 +95,15 @@ pythonpath = ["."]
 
 _ASV_FILE = "asv/benchmarks/work_benchmarks.py"
 _IMPORT = "from work import CALLS\n"
-# One file for each tool, as its own users would write it: its head, and what is repeated for every function.
+# One file for each tool, as its own users would write it: what comes after the calls, and that for each of them.
 _TOOL_FILES = {
-    "tests/test_work.py": (_IMPORT, "\n\ndef test_{0}(hwperf):\n    hwperf(CALLS['{0}'])\n"),
-    "tests/test_work_benchmark.py": (
-        _IMPORT,
-        "\n\ndef test_{0}(benchmark):\n    benchmark(CALLS['{0}'])\n",
-    ),
+    "{tests}/test_work.py": ("", "\n\ndef test_{0}(hwperf):\n    hwperf(CALLS['{0}'])\n"),
+    "{tests}/test_work_benchmark.py": ("", "\n\ndef test_{0}(benchmark):\n    benchmark(CALLS['{0}'])\n"),
     "perf_work.py": (
-        "import pyperf\n\nfrom work import CALLS\n\nrunner = pyperf.Runner()\n",
+        "\nimport pyperf\n\nrunner = pyperf.Runner()\n",
         "runner.bench_func('{0}', CALLS['{0}'])\n",
     ),
     _ASV_FILE: ("", "\n\ndef time_{0}():\n    CALLS['{0}']()\n"),
-    "asv/benchmarks/__init__.py": ("", ""),
 }
 _ASV = """
 {
@@ -157,6 +154,18 @@ def _releases() -> tuple[Texts, Sequence[Texts]]:
     return {**late, "work.py": _RELEASED}, [{_VERSION: late[_VERSION] + _REMARK}, early]
 
 
+def tool_files(calls: str, functions: Sequence[str], tests: str, *, of_asv: str) -> dict[str, str]:
+    """Return the file of each tool, with its path: code that makes CALLS, and what measures these functions of it.
+
+    `of_asv` is that code for asv's file: its benchmarks see only what is installed.
+    """
+    files = {
+        name.format(tests=tests): calls + after + "".join(each.format(function) for function in functions)
+        for name, (after, each) in _TOOL_FILES.items()
+    }
+    return {**files, _ASV_FILE: files[_ASV_FILE].replace(calls, of_asv, 1), "asv/benchmarks/__init__.py": ""}
+
+
 SUBJECTS = {
     "units": Subject(
         functions=("numpy", "onnx"),
@@ -195,10 +204,14 @@ class Project:
         """
         self.root = folder
         self.kept = kept
+        self.python = sys.executable
         self.before = before
         self.subject = subject
+        self.functions = subject.functions
+        self.tests = "tests"
+        self.options: Sequence[str] = ()
         own = {"PYTHONPATH": str(folder / subject.path)} if subject.path else {}
-        self.environment = {**os.environ, **_ENVIRONMENT, "HOME": str(kept), **own}
+        self.environment: Mapping[str, str] = {**os.environ, **_ENVIRONMENT, "HOME": str(kept), **own}
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         baseline, candidates = subject.files()
@@ -218,11 +231,7 @@ class Project:
     def _write_baseline(self, files: Texts, versions: Mapping[str, str]) -> None:
         required = {**{name: versions[name] for name in self.subject.needs}, self.subject.builds_with: ""}
         listed = ", ".join(f'"{name}": ["{version}"]' for name, version in required.items())
-        tools = {
-            name: head + "".join(each.format(function) for function in self.subject.functions)
-            for name, (head, each) in _TOOL_FILES.items()
-        }
-        tools[_ASV_FILE] = self.subject.installed + tools[_ASV_FILE]
+        tools = tool_files(_IMPORT, self.functions, self.tests, of_asv=self.subject.installed)
         asv = _ASV % {"required": listed, "kept": self.kept}
         self._commit({**files, **tools, "asv.conf.json": asv, ".gitignore": _IGNORED})
 

@@ -4,12 +4,11 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-from benchmarks.gate.subjects import Project
+from pathlib import Path
+from typing import Protocol
 
 BASELINE = "HEAD~1"
 _LONGEST = 900  # seconds of one command
@@ -40,10 +39,35 @@ class Answer:
     error: str = ""  # why there is no verdict at all; "" if there is one
 
 
-Tool = Callable[[Project, Answer], None]
+class Judged(Protocol):
+    """A repository whose last commit is judged against the one before."""
+
+    root: Path
+    kept: Path  # where asv's environment stays from build to build
+    before: str  # the Python that has an earlier version of this package
+    functions: Sequence[str]  # that are judged
+    tests: str  # folder of their tests
+    options: Sequence[str]  # of pytest
+
+    @property
+    def python(self) -> str:
+        """The interpreter that runs the tools."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables of every process."""
+
+    def git(self, *words: str) -> str:
+        """Run git in the repository and return what it prints."""
+
+    def restore(self, revision: str) -> None:
+        """Check out a revision, without anything that an earlier build left."""
 
 
-def build(tool: str, project: Project) -> Answer:
+Tool = Callable[[Judged, Answer], None]
+
+
+def build(tool: str, project: Judged) -> Answer:
     """Judge what is checked out against the commit before; errors are returned, not raised."""
     answer = Answer()
     try:
@@ -54,10 +78,11 @@ def build(tool: str, project: Project) -> Answer:
     return answer
 
 
-def _ours(project: Project, answer: Answer, python: str = sys.executable) -> None:
+def _ours(project: Judged, answer: Answer, python: str = "") -> None:
     report = project.root / "report.json"
     asked = (f"--hwperf-against={BASELINE}", "--hwperf-only", f"--hwperf-report={report.name}")
-    said = _run(project, answer, _pytest("hwperf", *asked), allowed=(0, 1), python=python)
+    words = _pytest(project, "hwperf", f"{project.tests}/test_work.py", *asked)
+    said = _run(project, answer, words, allowed=(0, 1), python=python)
     failed = set[str]()
     judged = set[str]()
     for judgement in json.loads(report.read_text())["report"]["judgements"]:
@@ -72,23 +97,23 @@ def _ours(project: Project, answer: Answer, python: str = sys.executable) -> Non
                 answer.undecided.append(what)
             if comparison["pairs"] and (comparison["metric"], comparison["statistic"]) == ("latency", "p50"):
                 judged.add(name)
-    if judged != {*project.subject.functions} or bool(said.code) != bool(failed):
+    if judged != {*project.functions} or bool(said.code) != bool(failed):
         raise GateError(f"exit {said.code}, pairs for {sorted(judged)}, failed {sorted(failed)}: {_end(said.text)}")
-    answer.alarms["default"] = [name for name in project.subject.functions if name in failed]
+    answer.alarms["default"] = [name for name in project.functions if name in failed]
 
 
-def _ours_before(project: Project, answer: Answer) -> None:
+def _ours_before(project: Judged, answer: Answer) -> None:
     _ours(project, answer, project.before)
 
 
-def _pytest_benchmark(project: Project, answer: Answer) -> None:
+def _pytest_benchmark(project: Judged, answer: Answer) -> None:
     candidate = project.git("rev-parse", "--abbrev-ref", "HEAD")
-    path = "tests/test_work_benchmark.py"
+    path = f"{project.tests}/test_work_benchmark.py"
     project.restore(BASELINE)
-    _run(project, answer, _pytest("benchmark", path, "--benchmark-only", "--benchmark-save=baseline"))
+    _run(project, answer, _pytest(project, "benchmark", path, "--benchmark-only", "--benchmark-save=baseline"))
     project.git("checkout", "-q", "-f", candidate)  # what was saved stays
     asked = ("--benchmark-only", "--benchmark-compare", "--benchmark-compare-fail", *_BENCHMARK_RULES)
-    said = _run(project, answer, _pytest("benchmark", path, *asked), allowed=(0, 1))
+    said = _run(project, answer, _pytest(project, "benchmark", path, *asked), allowed=(0, 1))
     fails = re.findall(r"^\s*test_(\w+) \(.*Field '(\w+)' has failed \w+: [\d.]+ > (\d+)\.", said.text, re.MULTILINE)
     if bool(said.code) != bool(fails) or "Comparing against benchmarks from" not in said.text:
         raise GateError(f"exit {said.code} with {len(fails)} regressions: {_end(said.text)}")
@@ -96,17 +121,17 @@ def _pytest_benchmark(project: Project, answer: Answer) -> None:
         answer.alarms[rule] = [name for name, statistic, percent in fails if f"{statistic}:{percent}%" == rule]
 
 
-def _pyperf(project: Project, answer: Answer) -> None:
+def _pyperf(project: Judged, answer: Answer) -> None:
     candidate = project.git("rev-parse", "--abbrev-ref", "HEAD")
     for revision, file in ((BASELINE, "baseline.json"), (candidate, "candidate.json")):
         project.git("checkout", "-q", "-f", revision)
         measure = ("perf_work.py", "-q", f"--processes={_PYPERF_PROCESSES}", "-o", file)
-        _run(project, answer, (*measure, "--inherit-environ=OPENBLAS_NUM_THREADS,OMP_NUM_THREADS"))
+        _run(project, answer, (*measure, "--inherit-environ=OPENBLAS_NUM_THREADS,OMP_NUM_THREADS,PYTHONPATH"))
     for rule, extra in _PYPERF_RULES.items():
         counted = answer if not extra else Answer()  # a second look at the same figures is no part of a build
         words = ("-m", "pyperf", "compare_to", "--table", "--table-format=md", *extra)
         said = _run(project, counted, (*words, "baseline.json", "candidate.json"))
-        answer.alarms[rule] = _slower(said.text, project.subject.functions)
+        answer.alarms[rule] = _slower(said.text, project.functions)
 
 
 def _slower(text: str, functions: Sequence[str]) -> list[str]:
@@ -119,12 +144,12 @@ def _slower(text: str, functions: Sequence[str]) -> list[str]:
     return [name for name in functions if "slower" in rows.get(name, "")]
 
 
-def _asv(project: Project, answer: Answer) -> None:
+def _asv(project: Judged, answer: Answer) -> None:
     for wheels in project.kept.glob("asv-env/*/asv-build-cache"):
         shutil.rmtree(wheels)  # a candidate is new in every build
     words = ("-m", "asv", "continuous", f"--factor={_ASV_FACTOR}", BASELINE, "HEAD")
     said = _run(project, answer, words, allowed=(0, 1))
-    worse = _worse(said.text, project.subject.functions)
+    worse = _worse(said.text, project.functions)
     decreased = "PERFORMANCE DECREASED" in said.text
     finished = decreased or "PERFORMANCE INCREASED" in said.text or "NOT SIGNIFICANTLY CHANGED" in said.text
     if not finished or not (bool(said.code) == decreased == bool(worse)) or "failed" in said.text:
@@ -133,10 +158,10 @@ def _asv(project: Project, answer: Answer) -> None:
     # A second look at the same figures is no part of a build.
     words = ("-m", "asv", "compare", f"--factor={_ASV_SMALLER_FACTOR}", BASELINE, "HEAD")
     again = _run(project, Answer(), words)
-    missing = [name for name in project.subject.functions if f".time_{name}" not in again.text]
+    missing = [name for name in project.functions if f".time_{name}" not in again.text]
     if missing:
         raise GateError(f"asv compare names no {', '.join(missing)}: {_end(again.text)}")
-    answer.alarms[f"compare --factor {_ASV_SMALLER_FACTOR}"] = _worse(again.text, project.subject.functions)
+    answer.alarms[f"compare --factor {_ASV_SMALLER_FACTOR}"] = _worse(again.text, project.functions)
 
 
 def _worse(text: str, functions: Sequence[str]) -> list[str]:
@@ -152,7 +177,7 @@ TOOLS: dict[str, Tool] = {
 }
 
 
-def prepare(tool: str, project: Project) -> str:
+def prepare(tool: str, project: Judged) -> str:
     """Do once what a build finds done, and return "" or why it failed: asv needs an environment and a machine file."""
     if tool != "asv":
         return ""
@@ -170,23 +195,23 @@ class _Said:
     text: str
 
 
-def _pytest(plugin: str, *words: str) -> tuple[str, ...]:
+def _pytest(project: Judged, plugin: str, *words: str) -> tuple[str, ...]:
     """Return pytest with one of the two plugins: users have one."""
     other = {"hwperf": "benchmark", "benchmark": "hwperf"}[plugin]
-    return ("-m", "pytest", "-q", "-p", f"no:{other}", *words)
+    return ("-m", "pytest", "-q", "-p", f"no:{other}", *project.options, *words)
 
 
 def _run(
-    project: Project,
+    project: Judged,
     answer: Answer,
     words: Sequence[str],
     allowed: Sequence[int] = (0,),
-    python: str = sys.executable,
+    python: str = "",
 ) -> _Said:
     """Run Python with these words in the project and add its wall time to the answer."""
     began = time.perf_counter()
     done = subprocess.run(
-        [python, *words],
+        [python or project.python, *words],
         cwd=project.root,
         env=project.environment,
         capture_output=True,
