@@ -308,6 +308,6 @@ COMMAND = arg.Subcommand(
     answers={
         0: "every budget is kept",
         1: "a budget is missed, calls failed, or every rate is too high",
-        3: "inconclusive",
+        3: "inconclusive, or the load itself is in doubt",
     },
 )
