@@ -177,16 +177,16 @@ _EVERY = arg.option("--baseline", "NAME", "take only the baseline of this name; 
 COMMAND = arg.Subcommand(
     "baseline",
     None,
-    "list, show, accept, remove or copy stored runs",
+    "list, show, accept, remove, prune or copy stored runs",
     actions=(
         arg.Subcommand("list", list_runs, "list tests with stored runs", (arg.STORE, _EVERY)),
         arg.Subcommand("show", show_runs, "show the newest stored figures of tests on each machine", _STORED),
-        arg.Subcommand("remove", remove_runs, "remove stored and failed runs of tests", _STORED),
-        arg.Subcommand("accept", accept_runs, "accept failed runs as the new baseline", _STORED),
+        arg.Subcommand("remove", remove_runs, "remove stored and rejected runs of tests", _STORED),
+        arg.Subcommand("accept", accept_runs, "accept the newest rejected runs as the new baseline", _STORED),
         arg.Subcommand(
             "prune",
             prune_runs,
-            "remove runs of older versions or settings of this machine, if newer ones exist",
+            "remove this machine's runs of other versions or settings, if present ones exist",
             (arg.STORE, arg.BASELINE),
         ),
         arg.Subcommand(

@@ -162,7 +162,7 @@ _ARGUMENTS = (
     arg.REQUIREMENTS,
     arg.several("--margin", "[METRIC=]SIZE", "ignore smaller changes, e.g. latency_p95=10%% or accuracy=0.5pp"),
     arg.seconds("--time", 600.0, "limit the time of all pairs"),
-    arg.flag("--accept-inconclusive", "exit with 0 instead of 3 if inconclusive"),
+    arg.flag("--accept-inconclusive", "exit with 0 if only measured changes are inconclusive"),
     arg.several("--trust", "MODULE.TYPE", "load this type from a .skops file, running its code"),
     arg.HEADER,
     arg.TIMEOUT,
@@ -179,6 +179,6 @@ COMMAND = arg.Subcommand(
     answers={
         0: "go: every loss is within its margin, and every requirement is met",
         1: "no-go: something got worse, or a requirement is missed",
-        3: "inconclusive: more examples or pairs are needed",
+        3: "inconclusive: for example, more examples or pairs are needed",
     },
 )

@@ -306,14 +306,14 @@ def parse_required(given: Sequence[str], registered: Collection[str] | None = No
 _ARGUMENTS = (
     arg.flag("--json", "print the facts as JSON"),
     arg.several("--require", "ABILITY,…", "require energy, memory, cpu, clock or an energy source, e.g. rapl"),
-    arg.option("--seconds", "N", "measure noise for this long; 0 skips it", type=float, default=20.0),
+    arg.option("--seconds", "N", "measure noise for this long; 0 skips it and numpy's speed", type=float, default=20.0),
 )
 COMMAND = arg.Subcommand(
     "doctor",
     run,
     "show the meters and the noise of this machine",
     _ARGUMENTS,
-    "Look for energy counters, memory peaks, clocks and sources of noise. Then compare equal processes, to see the "
-    "noise of this machine now.",
+    "Look for energy counters, memory peaks, clocks and sources of noise. Then measure the speed of numpy, and compare "
+    "equal processes to see the noise of this machine now.",
     answers={0: "shown", 1: "an ability of --require is missing"},
 )

@@ -145,8 +145,8 @@ COMMAND = arg.Subcommand(
     run,
     "run a gate on several machines of several kinds",
     _ARGUMENTS,
-    "Run one whole gate on a host of each kind of machine, and make one report. Needs the extra fleet here and on "
-    "the hosts.",
+    "Run one whole gate, or its shards, on hosts of each kind of machine, and make one report. Needs the extra fleet "
+    "here and on the hosts.",
     "%(prog)s [option ...] -- [PYTEST_ARGUMENT ...]",
     answers={
         0: "all kinds are complete, and all tests passed",

@@ -216,7 +216,7 @@ def _on_machine(series: Sequence[Series], options: argparse.Namespace) -> list[S
 
 _ARGUMENTS = (
     arg.option("test", "TEST", "show tests by id; * and ? are wildcards"),
-    arg.option("--metric", "NAME", "show this one, e.g. latency_p95; default: medians, in exports all"),
+    arg.option("--metric", "NAME", "show this one, e.g. latency_p95; default: medians or means, in exports all"),
     arg.option("--machine", "DIGITS", "show machines by the first digits of their fingerprint", default=""),
     *(arg.STORE, arg.BASELINE),
     arg.option("--newest", "N", "show the newest runs of each test; default: 1000, in exports all", type=int),

@@ -304,10 +304,10 @@ COMMAND = arg.Subcommand(
     run,
     "put a load on an address, a function or an ONNX file",
     _ARGUMENTS,
-    "Send calls on a schedule; show latency, throughput and goodput. Put a load on your own servers only.",
+    "Put a load on a target; show latency, throughput and, with a bound, goodput. Use your own servers only.",
     answers={
         0: "every budget is kept",
         1: "a budget is missed, calls failed, or every rate is too high",
-        3: "inconclusive",
+        3: "inconclusive, or the load itself is in doubt",
     },
 )

@@ -148,7 +148,7 @@ _ARGUMENTS = (
     arg.option("files", "FILE", "read reports of pytest --hwperf-report=FILE.json", nargs="*"),
     arg.option("--from", "FORMAT:FILE", f"read the result of another program: {', '.join(FORMS)}", dest="origin"),
     (
-        arg.flag("--verify", "recompute every verdict and show differences"),
+        arg.flag("--verify", "recompute verdicts from the values in the report, and show differences"),
         arg.option("--as", None, "export the figures for another program", dest="form", choices=[*_EXPORTED]),
         _ANNOTATIONS,
     ),

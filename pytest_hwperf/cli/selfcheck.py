@@ -172,6 +172,6 @@ COMMAND = arg.Subcommand(
     "measure false alarms and detection on your tests and machine",
     _ARGUMENTS,
     "Compare your tests with a copy of themselves, first equal, then with planted work. Equal builds show false "
-    "alarms, planted ones detection. Builds of one machine add up.",
-    answers={0: "false alarms are as rare as stated", 1: "false alarms are significantly more frequent"},
+    "alarms of the median latency, planted ones detection. Builds of one machine and --alpha add up.",
+    answers={0: "false alarms are not significantly too frequent", 1: "false alarms are significantly more frequent"},
 )

@@ -157,6 +157,6 @@ COMMAND = arg.Subcommand(
     answers={
         0: "found the best point for the goal",
         1: "every point misses a limit",
-        3: "some points are inconclusive, all others miss a limit",
+        3: "no point is known to be best: some are inconclusive or unmeasured",
     },
 )
