@@ -15,6 +15,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest_hwperf
+from benchmarks.corpus.rows import read
+from benchmarks.corpus.tables import page, recorded
 from pytest_hwperf.cli import EXIT_CODES, _parser
 from pytest_hwperf.cli.arguments import CommandParser
 from pytest_hwperf.plugin import _MARKERS
@@ -28,12 +30,14 @@ from pytest_hwperf.records.units import show
 
 ROOT = Path(__file__).parents[1]
 _GENERATED = "The tests write this page from the code; edits here are lost."
+_RECORDED = "The tests write this page from `benchmarks/corpus`; edits here are lost."
 
 
 def pages() -> Mapping[str, str]:
     """Return each page by its path below `docs/`."""
     made = {f"reference/{one.__name__[1:]}.md": one() for one in (_options, _markers, _commands, _messages, _api)}
     made["metrics.md"] = _metrics()
+    made["reference/corpus.md"] = _corpus()
     return {name: "\n".join(lines) + "\n" for name, lines in made.items()}
 
 
@@ -47,6 +51,19 @@ def _table(titles: str, rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     yield from ("", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|")
     for row in rows:
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _corpus() -> Iterator[str]:
+    yield "# A corpus of real changes"
+    yield ""
+    yield (
+        "Commits of public projects between which a call became slower or faster, or did not, and builds that judged "
+        "them. A change was timed by alternating processes, without any of the tools (`head/base`). It is gated in the "
+        "direction in which the code gets slower; hwperf also gates the other one. [How to repeat a row]"
+        "(../../benchmarks/README.md#the-corpus)."
+    )
+    yield from ("", _RECORDED)
+    yield from page({row.name: row for row in read()}, recorded())
 
 
 def _code(text: object) -> str:

@@ -15,6 +15,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from benchmarks.corpus.rows import Row
 from benchmarks.corpus.tables import whole
 from benchmarks.gate import tools
 from benchmarks.gate.tools import Answer
+from pytest_hwperf.host.machine import count_usable_cores, name_processor, read_processor
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.report import ReportFile
@@ -134,12 +136,13 @@ def main() -> None:
     every = {row.name: row for row in rows.read()}
     folder, mirror = asked.folder.absolute(), asked.mirror and asked.mirror.absolute()
     setting = {"beside": f"{asked.busy} busy processes"} if asked.busy else {"beside": "nothing"}
-    machine = f"{platform.machine()}, Python {platform.python_version()}"
+    machine = f"{name_processor(read_processor())}, {count_usable_cores()} cores, Python {platform.python_version()}"
+    made = {"machine": machine, "date": datetime.now(UTC).date().isoformat()}
     with arms.busy(asked.busy) if asked.busy else nullcontext():
         records = arms.run(
             asked,
             turns(asked),
-            lambda turn: {**built(every[turn["row"]], turn, folder, mirror), "machine": machine},
+            lambda turn: {**built(every[turn["row"]], turn, folder, mirror), **made},
             setting,
         )
     print(whole(every, records))

@@ -1,48 +1,88 @@
 """What the recorded builds of the corpus come to: a row for each tool and its rule, and one for each row."""
 
+import json
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from benchmarks import tables
 from benchmarks.arms import Record
 from benchmarks.corpus.rows import SMALLEST, Row
 
 _OURS = "pytest-hwperf"
+_HERE = Path(__file__).parent
+RECORDED = {"idle": _HERE / "idle.jsonl", "beside four busy processes": _HERE / "busy.jsonl"}
 HEAD = ("tool and rule", "alarms without a change", "changes of 5 % or more found", "function named right", "median s")
+
+
+def recorded() -> dict[str, list[Record]]:
+    """Return the builds that are kept with the repository, by the condition of the machine."""
+    return {
+        name: [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+        for name, path in RECORDED.items()
+    }
+
+
+def page(rows: Mapping[str, Row], builds: Mapping[str, Sequence[Record]]) -> Iterator[str]:
+    """Yield the lines of the page that shows all recorded builds."""
+    for name, records in builds.items():
+        made = sorted({(one["date"], one["revision"], one["machine"]) for one in records})
+        yield from ("", f"## {name[0].upper()}{name[1:]}", "")
+        yield f"{len(records)} builds: " + "; ".join(" ".join(one) for one in made) + "."
+        yield from ("", *summary(rows, records).splitlines())
+    for name, records in builds.items():
+        changed = [one for one in records if one["row"] in rows and not rows[one["row"]].base_with]
+        yield from ("", f"## Each row, {name}", "", *each(rows, changed).splitlines())
+    upgraded = [one for one in builds["idle"] if one["row"] in rows and rows[one["row"]].base_with]
+    yield from ("", "## Upgrades of packages", "", *upgrades(rows, upgraded).splitlines())
+
+
+def upgrades(rows: Mapping[str, Row], records: Iterable[Record]) -> str:
+    """Return the table of upgrades: what changed, and what the project says of it."""
+    head = ("call", "from", "to", "outcome", "change of the median", "the project says")
+    return tables.markdown(head, (_upgrade(rows[one["row"]], one) for one in records))
+
+
+def _upgrade(row: Row, one: Record) -> tuple[object, ...]:
+    packages = " ".join(row.base_with), " ".join(row.needs)
+    return row.name, *packages, one.get("outcome", "no verdict"), _change(one), row.claim
 
 
 def summary(rows: Mapping[str, Row], records: Iterable[Record]) -> str:
     """Return the table of tools: alarms and finds out of the builds that gave a verdict."""
-    return tables.markdown(HEAD, _by_rule(rows, [one for one in records if one["tool"] != "timing"]))
+    return tables.markdown(HEAD, by_rule(rows, [one for one in records if one["tool"] != "timing"]))
 
 
 def whole(rows: Mapping[str, Row], records: Sequence[Record]) -> str:
-    """Return both tables, and what gave no verdict."""
-    errors = [f"no verdict: {one['row']}, {one['tool']}, {one['way']}: {one['error']}" for one in records if _of(one)]
+    """Return the table of tools and that of rows, and what gave no verdict."""
+    failed = (one for one in records if one.get("error"))
+    errors = (f"no verdict: {one['row']}, {one['tool']}, {one['way']}: {one['error']}" for one in failed)
     return "\n\n".join([summary(rows, records), each(rows, records), "\n".join(errors)]).rstrip()
 
 
 def each(rows: Mapping[str, Row], records: Sequence[Record]) -> str:
     """Return the table of rows: what is known of each, and what this package says of it."""
-    head = ("row", "commits", "known", "gated as", "outcome", "change of the median", "names")
+    head = ("row", "commits", "head/base", "gated as", "outcome", "change of the median", "names")
     ours = [one for one in records if one["tool"] == "ours" and one["row"] in rows]
     return tables.markdown(head, (_line(rows[one["row"]], one) for one in ours))
 
 
 def _line(row: Row, one: Record) -> tuple[object, ...]:
+    commits = f"{row.base[:8]}..{row.head[:8]}" if row.base else f"{' '.join(row.base_with)} to {' '.join(row.needs)}"
     known = f"×{row.ratio:.2f}" if row.is_changed else row.expected or "not known"
-    commits = f"{row.base[:8]}..{row.head[:8]}" if row.base else f"{' '.join(row.base_with)} → {' '.join(row.needs)}"
+    wrong = "" if not one.get("named") or is_right(row, one["named"]) else " (not expected)"
+    named = f"`{one['named']}`{wrong}" if one.get("named") else ""
+    return row.name, commits, known, one["way"], one.get("outcome", "no verdict"), _change(one), named
+
+
+def _change(one: Record) -> str:
     value, low, high = ("" if end is None else f"{100 * end:+.1f}" for end in one.get("change") or (None,) * 3)
-    change = f"{value} % ({low or '?'} .. {high or '?'})" if value else one.get("error") or one.get("said", "")
-    return row.name, commits, known, one["way"], one.get("outcome", "no verdict"), change, one.get("named", "")
+    return f"{value} % ({low or '?'} .. {high or '?'})" if value else one.get("error", "")[:60] or one.get("said", "")
 
 
-def _of(one: Record) -> str:
-    return str(one.get("error", ""))
-
-
-def _by_rule(rows: Mapping[str, Row], records: Sequence[Record]) -> Iterator[tuple[object, ...]]:
+def by_rule(rows: Mapping[str, Row], records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
+    """Yield a row of the summary for each tool and rule."""
     judged = [one for one in records if one["row"] in rows and not one.get("error") and one["way"]]
     rules = dict.fromkeys((one["tool"], rule) for one in judged for rule in one.get("alarms", {}))
     for tool, rule in rules:
@@ -50,8 +90,7 @@ def _by_rule(rows: Mapping[str, Row], records: Sequence[Record]) -> Iterator[tup
         equal = [one for one in mine if one["way"] == "equal"]
         worse = [one for one in mine if one["way"] == "slower" and rows[one["row"]].change >= SMALLEST]
         found = [one for one in worse if one["alarms"][rule]]
-        named = [one for one in found if one.get("named")]
-        right = [one for one in named if is_right(rows[one["row"]], one["named"])]
+        right = [one for one in found if is_right(rows[one["row"]], one.get("named", ""))]
         yield (
             f"**{_OURS}**" if tool == "ours" else f"{tool} `{rule}`",
             tables.share(sum(bool(one["alarms"][rule]) for one in equal), len(equal)),

@@ -1,0 +1,83 @@
+"""The corpus of real changes: its rows, and what its recorded builds come to."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.corpus.rows import SMALLEST, Row, read
+from benchmarks.corpus.tables import by_rule, is_right, recorded
+
+ROOT = Path(__file__).parents[1]
+ROWS = {row.name: row for row in read()}
+
+
+def test_rows_are_commits_whose_changes_were_timed() -> None:
+    for row in ROWS.values():
+        compile(row.code, row.name, "exec")
+        assert "def call():" in row.code
+        if row.base_with:
+            assert {one.partition("==")[0] for one in row.base_with} == {one.partition("==")[0] for one in row.needs}
+        else:
+            assert [] == [one for one in (row.base, row.head) if not re.fullmatch(r"[0-9a-f]{40}", one)]
+            assert row.repository.startswith("https://github.com/")
+            assert (row.name, row.is_changed) == (row.name, row.change >= SMALLEST)
+            assert (row.name, row.is_changed) == (row.name, bool(row.functions))
+            assert row.expected == ("equal" if not row.is_changed else "slower" if row.ratio > 1 else "faster")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[[row]]\nname = 'a'\ncode = ''\nspeed = 1\n", "rows.toml: Object contains unknown field `speed`"),
+        ("[[row]]\ncode = ''\n", "rows.toml: Object missing required field `name`"),
+        ("[[row]]\nname = 'a'\ncode = ''\n" * 2, "two rows are called a"),
+        ("rows = 1\n", "rows.toml: 'row'"),
+    ],
+)
+def test_a_row_of_another_form_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "rows.toml").write_text(text)
+    with pytest.raises(ValueError, match=re.escape(why)):
+        read(tmp_path)
+
+
+def test_a_named_function_is_right_by_the_end_of_its_name() -> None:
+    row = Row(name="", code="", functions=("Version.parse", "_key"))
+    named = ("Version.parse", "a.Version.parse", "Version.parse.<locals>.inner", "_key", "Version._key")
+    others = ("parse", "LegacyVersion.parse", "_keys", "")
+    assert [*named] == [name for name in (*named, *others) if is_right(row, name)]
+
+
+def test_builds_are_counted_where_they_gave_a_verdict() -> None:
+    """Alarms of rows without a change, finds of those that were made slower by 5 % or more."""
+    rows = {
+        "slow": Row(name="slow", code="", expected="slower", ratio=1.4, functions=("f",)),
+        "slight": Row(name="slight", code="", expected="faster", ratio=0.97, functions=("f",)),
+        "same": Row(name="same", code="", expected="equal"),
+    }
+    builds = [
+        {"row": "slow", "way": "slower", "alarms": {"default": ["call"]}, "named": "f", "seconds": 20.0},
+        {"row": "slow", "way": "slower", "alarms": {"default": ["call"]}, "named": "g", "seconds": 30.0},
+        {"row": "slow", "way": "slower", "alarms": {"default": []}, "named": "", "seconds": 40.0},
+        {"row": "slow", "way": "slower", "alarms": {"default": []}, "error": "no verdict", "seconds": 1.0},
+        {"row": "slow", "way": "faster", "alarms": {"default": []}, "seconds": 30.0},
+        {"row": "slight", "way": "slower", "alarms": {"default": []}, "seconds": 30.0},
+        {"row": "same", "way": "equal", "alarms": {"default": ["call"]}, "seconds": 30.0},
+        {"row": "same", "way": "equal", "alarms": {"default": []}, "seconds": 30.0},
+        {"row": "gone", "way": "equal", "alarms": {"default": ["call"]}, "seconds": 30.0},
+    ]
+    found = [*by_rule(rows, [{"tool": "ours", **one} for one in builds])]
+    shares = ("1 of 2 (1.3 .. 98.7 %)", "2 of 3 (9.4 .. 99.2 %)", "1 of 2")
+    assert [("**pytest-hwperf**", *shares, "30")] == found
+
+
+def test_the_readme_has_what_was_recorded() -> None:
+    """A row for each tool, idle and busy."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| (\**[a-z-]+\**(?: `[^`]+`)?) \| (.+) \|$", text.partition("## Compared")[2], re.MULTILINE)
+    by_tool = {name: {cells[0]: cells for cells in by_rule(ROWS, records)} for name, records in recorded().items()}
+    expected = {
+        tool: [cell.partition(" (")[0] for cells in by_tool.values() for cell in cells[tool][1:3]] for tool, _ in shown
+    }
+    assert len(shown) == 4
+    assert expected == {tool: [cell.strip("*") for cell in cells.split(" | ")] for tool, cells in shown}
