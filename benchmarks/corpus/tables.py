@@ -12,7 +12,7 @@ from benchmarks.corpus.rows import SMALLEST, Row
 
 _OURS = "pytest-hwperf"
 _HERE = Path(__file__).parent
-RECORDED = {"idle": _HERE / "idle.jsonl", "beside four busy processes": _HERE / "busy.jsonl"}
+RECORDED = {"idle": _HERE / "idle.jsonl", "next to four busy processes": _HERE / "busy.jsonl"}
 HEAD = ("tool and rule", "alarms without a change", "changes of 5 % or more found", "function named right", "median s")
 
 
