@@ -111,7 +111,7 @@ def _metrics() -> Iterator[str]:
         "[Meters](meters.md) describes how each is measured. [Stages](reference.md#stages) add metrics of their own.",
         "*Exact*: stored values stay valid. For other metrics hwperf runs both sides again.",
         "*Always*: compared wherever it is measured. Others: if you name them. Margins are relative, or in points.",
-        "To add a metric, add a row to `records/metrics.py` and a meter.",
+        "To add a metric, add a row to `records/metrics.py` and a meter, and open it in `plugin/meters.py`.",
     )
     yield from _table("metric|meaning|unit|better|keywords of `hwbudget`|margin", map(_metric, METRICS.values()))
 

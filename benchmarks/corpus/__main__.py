@@ -13,6 +13,7 @@ import argparse
 import platform
 import re
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ from benchmarks.gate import tools
 from benchmarks.gate.tools import Answer
 from pytest_hwperf.host.machine import count_usable_cores, name_processor, read_processor
 from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.errors import HwperfError
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.report import ReportFile
 
@@ -38,16 +40,22 @@ TOOLS = ("ours", "pytest-benchmark", "pyperf", "asv", "timing")
 def turns(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield the builds: every row once with each tool, and rows without a change as often as they are asked for."""
     chosen = [row for row in rows.read() if not asked.only or any(part in row.name for part in asked.only)]
+    if not chosen:
+        raise SystemExit(f"no row has {' or '.join(asked.only)} in its name")
     for round_ in range(max(asked.equal, 1)):
-        for row in chosen:
+        for row in chosen if round_ == 0 else (row for row in chosen if row.expected == "equal"):
             for tool in asked.tool:
-                if round_ == 0 or (row.expected == "equal" and round_ < asked.equal):
-                    for way in ways(row, tool):
-                        yield {"row": row.name, "tool": tool, "way": way, "round": round_}
+                for way in ways(row, tool):
+                    yield {"row": row.name, "digest": row.digest, "tool": tool, "way": way, "round": round_}
 
 
 def ways(row: Row, tool: str) -> Sequence[str]:
-    """Return the directions in which a tool judges a row: "slower", "faster", "equal", or "" where nobody knows."""
+    """Return the directions in which a tool judges a row: "slower", "faster", "equal", or "" where nobody knows.
+
+    Other versions of packages are a question to this package alone.
+    """
+    if row.base_with and tool != "ours":
+        return ()
     if not row.is_changed or tool == "timing":
         return (row.expected,)
     return ("slower", "faster") if tool == "ours" else ("slower",)
@@ -59,15 +67,20 @@ def built(row: Row, turn: Mapping[str, Any], folder: Path, mirror: Path | None) 
     backwards = row.is_changed and turn["way"] not in ("", row.expected)
     try:
         checkout = _checkout(row, place, mirror, backwards=backwards)
+        checkout.restore("candidate")
         if turn["tool"] == "timing":
             return {"seconds": 0.0, **timing.measured(checkout)}
         if row.base_with:
             return _upgraded(row, checkout)
         answer = _answer(turn["tool"], checkout)
-    except (subprocess.SubprocessError, OSError) as error:
-        return {"error": f"{type(error).__name__}: {error} {getattr(error, 'stderr', '') or ''}"[:500], "seconds": 0.0}
-    said = {"alarms": answer.alarms, "seconds": round(answer.seconds, 1), "error": answer.error[:500]}
-    return {**said, **(_told(checkout.root / "report.json") if turn["tool"] == "ours" else {})}
+        said = {"alarms": answer.alarms, "seconds": round(answer.seconds, 1), "error": _end(answer.error)}
+        return said if answer.error or turn["tool"] != "ours" else {**said, **_told(checkout.root / "report.json")}
+    except (subprocess.SubprocessError, OSError, HwperfError) as error:
+        return {"error": _end(f"{error} {getattr(error, 'stderr', '') or ''}"), "seconds": 0.0}
+
+
+def _end(text: str) -> str:
+    return " ".join(text.split())[-300:].replace("|", "/")
 
 
 @cache
@@ -81,7 +94,6 @@ def _prepared(tool: str, checkout: Checkout) -> str:
 
 
 def _answer(tool: str, checkout: Checkout) -> Answer:
-    checkout.restore("candidate")
     if said := _prepared(tool, checkout):
         return Answer(error=said)
     return tools.build(tool, checkout)
@@ -90,6 +102,7 @@ def _answer(tool: str, checkout: Checkout) -> Answer:
 def _upgraded(row: Row, checkout: Checkout) -> dict[str, Any]:
     """Compare the packages of a row with others of them."""
     options = [f"--hwperf-base-with={one}" for one in row.base_with]
+    began = time.monotonic()
     words = ["-m", "pytest", "-q", "-p", "no:benchmark", *checkout.options, f"{TESTS}/test_work.py", *options]
     done = subprocess.run(
         [checkout.python, *words, "--hwperf-report=report.json"],
@@ -100,8 +113,10 @@ def _upgraded(row: Row, checkout: Checkout) -> dict[str, Any]:
         text=True,
         timeout=900,
     )
-    error = "" if done.returncode in (0, 1) else f"exit code {done.returncode}: {(done.stdout + done.stderr)[-400:]}"
-    return {"error": error, "seconds": 0.0, **_told(checkout.root / "report.json")}
+    seconds = round(time.monotonic() - began, 1)
+    if done.returncode not in (0, 1):
+        return {"error": _end(f"exit code {done.returncode}: {done.stdout} {done.stderr}"), "seconds": seconds}
+    return {"error": "", "seconds": seconds, **_told(checkout.root / "report.json")}
 
 
 def _told(report: Path) -> dict[str, Any]:
@@ -145,7 +160,8 @@ def main() -> None:
             lambda turn: {**built(every[turn["row"]], turn, folder, mirror), **made},
             setting,
         )
-    print(whole(every, records))
+    if asked.tool != ["timing"]:
+        print(whole(every, records))
 
 
 if __name__ == "__main__":

@@ -11,14 +11,13 @@ from functools import cached_property
 from pathlib import Path
 
 from benchmarks.corpus.rows import Row
-from benchmarks.gate.subjects import tool_files
-from benchmarks.projects import OURS, git, write
-from pytest_hwperf.checkout.layer import make_layer
+from benchmarks.gate.subjects import ENVIRONMENT, tool_files
+from benchmarks.projects import git, write
+from pytest_hwperf.checkout.layer import make_layer, name_of_interpreter
 from pytest_hwperf.host.launch import interpreter_of
 
 TESTS = "measured_here"
 FUNCTION = "call"
-_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")}
 # The project's own settings of pytest may ask for plugins that are not installed.
 _SETTINGS = "[pytest]\n"
 _ASV = {
@@ -68,7 +67,8 @@ class Checkout:
     @cached_property
     def python(self) -> str:
         """An environment above the one that runs this, with what the row needs; made when it is first asked for."""
-        name = hashlib.sha256(json.dumps(sorted(self.row.needs)).encode()).hexdigest()[:12]
+        key = [name_of_interpreter(), sys.prefix, *sorted(self.row.needs)]
+        name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
         folder = self.kept.parent.parent / "environments" / name
         if not (folder / "whole").exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -81,7 +81,7 @@ class Checkout:
     @property
     def environment(self) -> Mapping[str, str]:
         path = os.pathsep.join(str(self.root / one) for one in self.row.path.split(":")) if self.row.repository else ""
-        return {**os.environ, **_ONE_THREAD, **OURS, "HOME": str(self.kept), "PYTHONPATH": path}
+        return {**os.environ, **ENVIRONMENT, "HOME": str(self.kept), "PYTHONPATH": path}
 
     def git(self, *words: str) -> str:
         """Run git in the repository and return what it prints."""
@@ -120,6 +120,4 @@ class Checkout:
 
 
 def _run(*words: str) -> None:
-    done = subprocess.run(words, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)}: {done.stderr[-2000:]}")
+    subprocess.run(words, check=True, capture_output=True, text=True)

@@ -3,6 +3,7 @@
 A file of `rows/` holds the rows of one repository; `rows/upgrades.toml` those of packages from the index.
 """
 
+import hashlib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     functions: tuple[str, ...] = ()  # names under which the slower side's profile may name the cause
     claim: str = ""  # what the change says of itself
     because: str = ""  # why something else is expected than it says
+
+    @property
+    def digest(self) -> str:
+        """Return what tells this row from one whose commits or code were edited."""
+        parts = (self.repository, self.base, self.head, self.path, *self.needs, *self.base_with, self.code)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
 
     @property
     def is_changed(self) -> bool:

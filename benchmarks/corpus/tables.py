@@ -8,12 +8,12 @@ from pathlib import Path
 
 from benchmarks import tables
 from benchmarks.arms import Record
-from benchmarks.corpus.rows import SMALLEST, Row
+from benchmarks.corpus.rows import Row
 
 _OURS = "pytest-hwperf"
 _HERE = Path(__file__).parent
 RECORDED = {"idle": _HERE / "idle.jsonl", "next to four busy processes": _HERE / "busy.jsonl"}
-HEAD = ("tool and rule", "alarms without a change", "changes of 5 % or more found", "function named right", "median s")
+HEAD = ("tool and rule", "false alarms", "slowdowns found", "function named right", "no verdict", "median s")
 
 
 def recorded() -> dict[str, list[Record]]:
@@ -82,22 +82,24 @@ def _change(one: Record) -> str:
 
 
 def by_rule(rows: Mapping[str, Row], records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
-    """Yield a row of the summary for each tool and rule."""
-    judged = [one for one in records if one["row"] in rows and not one.get("error") and one["way"]]
-    rules = dict.fromkeys((one["tool"], rule) for one in judged for rule in one.get("alarms", {}))
-    for tool, rule in rules:
-        mine = [one for one in judged if one["tool"] == tool]
-        equal = [one for one in mine if one["way"] == "equal"]
-        worse = [one for one in mine if one["way"] == "slower" and rows[one["row"]].change >= SMALLEST]
-        found = [one for one in worse if one["alarms"][rule]]
-        right = [one for one in found if is_right(rows[one["row"]], one.get("named", ""))]
-        yield (
-            f"**{_OURS}**" if tool == "ours" else f"{tool} `{rule}`",
-            tables.share(sum(bool(one["alarms"][rule]) for one in equal), len(equal)),
-            tables.share(len(found), len(worse)),
-            f"{len(right)} of {len(found)}" if tool == "ours" else "",
-            f"{statistics.median(one['seconds'] for one in mine):.0f}",
-        )
+    """Yield a row of the summary for each tool and rule: false alarms are those where nothing got slower."""
+    judged = [one for one in records if one["row"] in rows and one["way"]]
+    for tool in dict.fromkeys(one["tool"] for one in judged):
+        all_of = [one for one in judged if one["tool"] == tool]
+        mine = [one for one in all_of if not one.get("error")]
+        for rule in dict.fromkeys(rule for one in mine for rule in one["alarms"]):
+            worse = [one for one in mine if one["way"] == "slower"]
+            others = [one for one in mine if one["way"] != "slower"]
+            found = [one for one in worse if one["alarms"][rule]]
+            right = [one for one in found if is_right(rows[one["row"]], one.get("named", ""))]
+            yield (
+                f"**{_OURS}**" if tool == "ours" else f"{tool} `{rule}`",
+                tables.share(sum(bool(one["alarms"][rule]) for one in others), len(others)),
+                tables.share(len(found), len(worse)),
+                f"{len(right)} of {len(found)}" if tool == "ours" else "",
+                str(len(all_of) - len(mine)),
+                f"{statistics.median(one['seconds'] for one in mine):.0f}",
+            )
 
 
 def is_right(row: Row, named: str) -> bool:

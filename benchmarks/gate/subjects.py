@@ -15,7 +15,7 @@ _UNITS = 100  # of work in the baseline
 _REMARK = "\n\n# A remark that changes nothing.\n"
 _VERSION = "src/packaging/version.py"
 # One thread for all.
-_ENVIRONMENT = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")} | OURS
+ENVIRONMENT = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")} | OURS
 
 _WORK = '''
 """Work in units of a matrix product each: a candidate of 105 units does 5 % more of it."""
@@ -160,10 +160,12 @@ def tool_files(calls: str, functions: Sequence[str], tests: str, *, of_asv: str)
     `of_asv` is that code for asv's file: its benchmarks see only what is installed.
     """
     files = {
-        name.format(tests=tests): calls + after + "".join(each.format(function) for function in functions)
+        name.format(tests=tests): (of_asv if name == _ASV_FILE else calls)
+        + after
+        + "".join(each.format(function) for function in functions)
         for name, (after, each) in _TOOL_FILES.items()
     }
-    return {**files, _ASV_FILE: files[_ASV_FILE].replace(calls, of_asv, 1), "asv/benchmarks/__init__.py": ""}
+    return {**files, "asv/benchmarks/__init__.py": ""}
 
 
 SUBJECTS = {
@@ -211,7 +213,7 @@ class Project:
         self.tests = "tests"
         self.options: Sequence[str] = ()
         own = {"PYTHONPATH": str(folder / subject.path)} if subject.path else {}
-        self.environment: Mapping[str, str] = {**os.environ, **_ENVIRONMENT, "HOME": str(kept), **own}
+        self.environment: Mapping[str, str] = {**os.environ, **ENVIRONMENT, "HOME": str(kept), **own}
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         baseline, candidates = subject.files()

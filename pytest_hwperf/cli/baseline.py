@@ -186,7 +186,7 @@ COMMAND = arg.Subcommand(
         arg.Subcommand(
             "prune",
             prune_runs,
-            "remove this machine's runs of other versions or settings, if present ones exist",
+            "remove this machine's runs of other versions or settings, if newer ones exist",
             (arg.STORE, arg.BASELINE),
         ),
         arg.Subcommand(

@@ -281,7 +281,7 @@ COMMAND = arg.Subcommand(
     "find the commit that brought a regression",
     _ARGUMENTS,
     "Find the commit between GOOD and BAD that made a test slower, in pairs of fresh processes. Your checkout stays "
-    "as it is. After Ctrl-C or the end of --time, the same command continues.",
+    "as it is. After Ctrl-C or the end of --time, the same command continues, if both ends were compared.",
     "%(prog)s GOOD BAD [option ...] -- TEST [PYTEST_ARGUMENT ...]",
     answers={0: "found", 1: "found no regression between GOOD and BAD", 3: "inconclusive"},
 )

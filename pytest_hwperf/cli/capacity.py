@@ -339,7 +339,7 @@ _ARGUMENTS = (
     arg.option(
         "--cores",
         "N",
-        "say whether memory or these cores limit open requests; default: those of this machine",
+        "say whether --memory-mb or these cores limit open requests; default: this machine's",
         type=int,
     ),
     arg.several("--also", "ARRIVALS:MS[:VARIATION]", "serve another model on the same servers", type=_service),

@@ -307,7 +307,7 @@ COMMAND = arg.Subcommand(
     "Put a load on a target; show latency, throughput and, with a bound, goodput. Use your own servers only.",
     answers={
         0: "every budget is kept",
-        1: "a budget is missed, calls failed, or every rate is too high",
+        1: "a budget is missed, requests failed after the warm-up, or every rate is too high",
         3: "inconclusive, or the load itself is in doubt",
     },
 )

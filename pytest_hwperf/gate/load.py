@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf.host.launch import Command, undisturbed
-from pytest_hwperf.host.one_shot import HAS_NUMBERS, ask, numbers, ready
+from pytest_hwperf.host.one_shot import NUMBERS_ARE_UNIQUE, ask, numbers, ready
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task
 from pytest_hwperf.loads.local import Times, drive, drive_share, drive_tasks
 from pytest_hwperf.measure.stream import Stream
@@ -59,7 +59,7 @@ def check_processes(load: Load, stream: Stream) -> None:
         raise UsageProblem(
             "hwload(carriers='processes'): async calls only wait, and are tasks of one loop: leave carriers= out"
         )
-    if not HAS_NUMBERS:
+    if not NUMBERS_ARE_UNIQUE:
         raise UsageProblem("hwload(carriers='processes') takes a POSIX system: leave carriers= out")
 
 

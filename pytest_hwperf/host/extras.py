@@ -8,7 +8,7 @@ from pytest_hwperf.records.errors import HwperfError, UsageProblem, install
 _NOT_BUILT = {"win32": ("memray",)}  # for a platform: there is nothing to install
 
 
-def can_be_had(module: str) -> bool:
+def exists_here(module: str) -> bool:
     """Say whether the module exists for this platform."""
     return module not in _NOT_BUILT.get(sys.platform, ())
 

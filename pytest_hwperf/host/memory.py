@@ -11,7 +11,7 @@ from pathlib import Path
 from platform import libc_ver
 from typing import Any
 
-from pytest_hwperf.records.errors import MeasurementError
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.records.units import show
 
 # About 1.5 kB, more with many groups and processors; small enough to come from memory that is held already.
@@ -122,14 +122,14 @@ def _of_linux(process: Path) -> Resident:
     )
 
 
-def executable(code: bytes) -> mmap.mmap:
+def executable_page(code: bytes) -> mmap.mmap:
     """Return a page of this process that begins with machine code, which can be called at its address.
 
     Raises:
-        MeasurementError: Windows has no such pages by `mmap`.
+        MeterUnavailable: Windows, which has no such pages by `mmap`.
     """
     if sys.platform == "win32":
-        raise MeasurementError("Windows makes no executable pages this way")
+        raise MeterUnavailable("Valgrind does not run on Windows")
     page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     page.write(code)
     return page

@@ -15,7 +15,7 @@ from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.run import replace
 
-HAS_NUMBERS = os.name == "posix"  # whether `numbers` gives none twice
+NUMBERS_ARE_UNIQUE = os.name == "posix"  # whether `numbers` gives none twice
 _READY, _BEGIN, _NUMBERS = "ready", "begin", "numbers"
 _LEAD_S = 0.05  # between the word to begin and the beginning: each process has seen it by then
 _LOOK_S = 0.005

@@ -35,8 +35,9 @@ def lasting_tracers() -> tuple[str, ...]:
 
 def trace_conditions() -> dict[str, str]:
     """Return what a run says of the tools that observed its process; nothing without any."""
-    lasting = lasting_tracers()
-    seen = [name if name in lasting else f"{name} (suspended)" for name in tracers()]
+    lasting, follows_threads = lasting_tracers(), _of_coverage(threading.gettrace())
+    living = ", but not in threads that live already" if follows_threads and threading.active_count() > 1 else ""
+    seen = [name if name in lasting else f"{name} (suspended{living})" for name in tracers()]
     return {"traced_by": ", ".join(seen)} if seen else {}
 
 
@@ -46,7 +47,7 @@ def untraced(call: Callable[[], T]) -> T:
     The trace function is taken away and given back in one frame: it counts the frames that it has seen begin and end.
     """
     tracer = sys.gettrace()
-    suspended = tracer is not None and _name_of(tracer) == _COVERAGE
+    suspended = _of_coverage(tracer)
     monitoring: Any = getattr(sys, "monitoring", None)
     events = {tool: monitoring.get_events(tool) for tool, name in _monitoring().items() if name == _COVERAGE}
     if suspended:
@@ -66,7 +67,7 @@ def untraced(call: Callable[[], T]) -> T:
 async def untraced_wait(work: Coroutine[Any, Any, T]) -> T:
     """Await something that coverage.py does not observe, and return its value: as `untraced`, in one frame too."""
     tracer = sys.gettrace()
-    suspended = tracer is not None and _name_of(tracer) == _COVERAGE
+    suspended = _of_coverage(tracer)
     if suspended:  # tools of `sys.monitoring` observe all threads: who measures has suspended them
         sys.settrace(None)
     try:
@@ -81,14 +82,17 @@ async def untraced_wait(work: Coroutine[Any, Any, T]) -> T:
 def _threads_untraced() -> Iterator[None]:
     """Let threads that begin meanwhile, such as those of a load, begin without coverage.py."""
     tracer = threading.gettrace()
-    suspended = tracer is not None and _name_of(tracer) == _COVERAGE
-    if suspended:
+    if _of_coverage(tracer):
         threading.settrace(None)
     try:
         yield
     finally:
-        if suspended and tracer is not None:
+        if tracer is not None and _of_coverage(tracer):
             threading.settrace(tracer)
+
+
+def _of_coverage(tracer: Any) -> bool:
+    return tracer is not None and _name_of(tracer) == _COVERAGE
 
 
 def _torch_profiles(torch: Any) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from time import perf_counter
 
 from pytest_hwperf.host.launch import Command
-from pytest_hwperf.host.memory import executable
+from pytest_hwperf.host.memory import executable_page
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 SOURCE = "callgrind"
@@ -87,7 +87,7 @@ def slopes(folder: Path, lengths: Sequence[int]) -> list[float]:
 
 def valgrind_requests() -> Ask:
     """Return what sends a request to Valgrind, and returns 0 where there is none."""
-    page = executable(_REQUEST)
+    page = executable_page(_REQUEST)
     address = ctypes.addressof(ctypes.c_char.from_buffer(page))
     function = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)(address)
     words = (ctypes.c_uint64 * _WORDS)()

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from pytest_hwperf.host.extras import can_be_had, missing
+from pytest_hwperf.host.extras import exists_here, missing
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.progress import LONG_S
@@ -154,7 +154,7 @@ def lines_of_sites(item: pytest.Item, judgements: Sequence[Judgement]) -> list[s
     Each takes one more fresh process, and memray: without it one line says what would name them.
     """
     missed = [judgement.run.label for judgement in judgements if any(map(_misses_memory, judgement.verdicts))]
-    if not missed or not can_be_had("memray"):
+    if not missed or not exists_here("memray"):
         return []
     return [MISSING] if missing("memray") else [line for label in missed for line in _sites(item, label)]
 

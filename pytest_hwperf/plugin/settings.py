@@ -59,7 +59,7 @@ class Settings:
         kind="linelist",
     )
     alpha: float = _everyday("Accept this rate of false alarms.", "PERCENT", alpha, default=DEFAULT_ALPHA)  # 0.01 = 1 %
-    strict: bool = _everyday("Fail tests with inconclusive or impossible comparisons.")
+    strict: bool = _everyday("Fail tests with inconclusive or not comparable results.")
     time_limit_s: float = _everyday(
         "Limit the time of the whole gate.", "SECONDS", seconds(_DAY_S), name="time-limit", default="600"
     )

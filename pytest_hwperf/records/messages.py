@@ -161,7 +161,7 @@ _SENTENCES: Mapping[str, str] = {
     "profiles unlike pairs": "{repeats:count profile} of each side did not show the change that the pairs have found: "
     "measure on a quieter machine to see which {what} moved{changed}",
     "nothing to explain": "the pairs have found no change to explain",
-    "movers miss": "the changes add up to {covered:%} of the whole",
+    "movers miss": "the listed functions add up to {covered:%} of the change",
     "profiler distorts": "not explained: calls took ×{times:2} as long under the profiler, too long to trust it"
     "{changed}",
     "profiler slows": "calls took {overhead:%} longer under the profiler, those of many short functions most of all",
@@ -229,7 +229,7 @@ _SENTENCES: Mapping[str, str] = {
     "no steady state": "no steady state: thirds of the load differ by a factor of {ratio:.2f} (lower bound {low:.2f}) "
     "in {what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
     "drifts": "calls did not stay equally fast: thirds of them differ by a factor of {ratio:.2f} (lower bound "
-    "{low:.2f}) in {what}: something grows from call to call, or other work disturbs",
+    "{low:.2f}) in {what}: look for something that grows from call to call, or for other load",
     "empty window": "no steady state: a third of the load has no completed call: let the load take longer (seconds=), "
     "or give it more calls",
     "few calls": "{calls:count call} cannot show a steady state, {needed} can: let the load take longer (seconds=), or "

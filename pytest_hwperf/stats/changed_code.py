@@ -208,7 +208,11 @@ _SETTINGS = frozenset(
     }
 )
 # requirements.txt, dev-requirements.txt, requirements/dev.txt, uv.lock, conda-lock.yml, pylock.toml
-_LISTS_VERSIONS = re.compile(r"(requirements|constraints)[^/]*(/[^/]*)?$|\.pth$|[.-]lock(\.\w+)?$|(^|/)pylock\.")
+_LISTS_VERSIONS = re.compile(
+    r"(^|[/_-])(requirements|constraints)([._-][^/]*)?\.(txt|in)$|(^|/)(requirements|constraints)/.*\.(txt|in)$"
+    r"|\.pth$|\.lock$|-lock\.(json|ya?ml)$|(^|/)pylock\.[^/]*toml$",
+    re.IGNORECASE,
+)
 _SOURCE = ".py"
 
 
@@ -249,11 +253,7 @@ def why_every_test(changes: Changes) -> str:
     A file that is no Python and that one side has alone is among it: nobody notes who asks whether a file is there.
     """
     names = {file: file.rpartition("/")[2] for file in changes.files}
-    if settings := sorted(
-        file
-        for file, name in names.items()
-        if name in _SETTINGS or (not name.endswith(_SOURCE) and _LISTS_VERSIONS.search(file))
-    ):
+    if settings := sorted(file for file, name in names.items() if name in _SETTINGS or _LISTS_VERSIONS.search(file)):
         return f"{named(settings, 1)} has changed, which says how every test is run"
     if lone := sorted(file for file in changes.only if not file.endswith(_SOURCE) and file not in changes.laid_over):
         return f"{named(lone, 1)} is there on one side only, and which test asks for it is not recorded"

@@ -38,6 +38,19 @@ def monitoring(monkeypatch: pytest.MonkeyPatch) -> FakeMonitoring:
 
 
 @contextmanager
+def living_thread() -> Iterator[None]:
+    """A thread that began before what is measured, such as that of a pool."""
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
 def traced(set_it: Callable[[Any], None], tool: object) -> Iterator[None]:
     set_it(tool)
     try:
@@ -130,7 +143,7 @@ def test_coverage_does_not_see_an_untraced_call() -> None:
 
 
 @pytest.mark.usefixtures("monitoring")
-def test_coverage_does_not_see_threads_of_an_untraced_call() -> None:
+def test_coverage_does_not_see_threads_of_an_untraced_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither of one that waits; and it sees the threads that begin later."""
     tracer = CoverageTracer()
 
@@ -145,13 +158,17 @@ def test_coverage_does_not_see_threads_of_an_untraced_call() -> None:
     async def wait() -> None:
         in_thread()
 
-    with traced(sys.settrace, tracer), traced(threading.settrace, tracer):
+    monkeypatch.setattr(threading, "_trace_hook", tracer)
+    with traced(sys.settrace, tracer):
         untraced(in_thread)
         asyncio.run(untraced_wait(wait()))
         unseen = "call" not in tracer.seen
         in_thread()
+        with living_thread():
+            told = trace_conditions()
     assert unseen
     assert "call" in tracer.seen
+    assert {"traced_by": "coverage.py (suspended, but not in threads that live already)"} == told
 
 
 def test_coverage_by_monitoring_does_not_see_an_untraced_call(monitoring: FakeMonitoring) -> None:

@@ -56,9 +56,24 @@ def test_what_cannot_be_attributed_reaches_every_test() -> None:
         (Changes(changed={}, other=frozenset({"uv.lock", "requirements-dev.txt"})), "requirements-dev.txt and 1 more"),
         *(
             (Changes(changed={}, other=frozenset({name})), f"{name} has changed")
-            for name in ("requirements/dev.txt", "dev-requirements.txt", "pylock.toml", "conda-lock.yml", "a/b.pth")
+            for name in (
+                *(
+                    "requirements/ci/dev.txt",
+                    "dev-requirements.txt",
+                    "Requirements.in",
+                    "pylock.toml",
+                    "pylock.gpu.toml",
+                ),
+                *("conda-lock.yml", "uv.lock", "a/b.pth", "constraints.txt"),
+            )
         ),
-        (Changes(changed={"requirements.py": KEYS}, other=frozenset({"locks.csv"})), ""),  # code is followed
+        (
+            Changes(
+                changed={"requirements.py": KEYS},
+                other=frozenset({"pad-lock.svg", "my_requirements.png"}),
+            ),
+            "",
+        ),  # code is followed
         (Changes(changed={"setup.py": KEYS}), "setup.py has changed, which says how every test is run"),
         (Changes(changed={}, only={"model.bin": "baseline"}), "model.bin is there on one side only"),
     ]
