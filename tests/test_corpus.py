@@ -87,8 +87,8 @@ def test_the_later_commit_is_the_baseline_of_the_other_direction(tmp_path: Path)
     first = commit(mirror, {"work.py": "SPEED = 1\n", "gone.py": ""})
     (mirror / "gone.py").unlink()
     second = commit(mirror, {"work.py": "SPEED = 2\n"})
-    where = {"repository": "https://example.org/owner/name", "base": first, "head": second}
-    row = Row(name="a row", code="import work\n\n\ndef call():\n    return work.SPEED\n", expected="faster", **where)
+    code = "import work\n\n\ndef call():\n    return work.SPEED\n"
+    row = Row(name="a row", code=code, expected="faster", repository="owner/name", base=first, head=second)
     for backwards, speeds in ((False, [1, 2]), (True, [2, 1])):
         made = Checkout(row, tmp_path / "work", tmp_path, backwards=backwards)
         trees = [made.git("show", f"{side}:work.py") for side in ("HEAD~1", "HEAD")]
