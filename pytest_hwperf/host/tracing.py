@@ -35,9 +35,8 @@ def lasting_tracers() -> tuple[str, ...]:
 
 def trace_conditions() -> dict[str, str]:
     """Return what a run says of the tools that observed its process; nothing without any."""
-    lasting, follows_threads = lasting_tracers(), _of_coverage(threading.gettrace())
-    living = ", but not in threads that live already" if follows_threads and threading.active_count() > 1 else ""
-    seen = [name if name in lasting else f"{name} (suspended{living})" for name in tracers()]
+    lasting = lasting_tracers()
+    seen = [name if name in lasting else f"{name} (suspended)" for name in tracers()]
     return {"traced_by": ", ".join(seen)} if seen else {}
 
 
