@@ -29,8 +29,8 @@ from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.units import show
 
 ROOT = Path(__file__).parents[1]
-_GENERATED = "The tests write this page from the code; edits here are lost."
-_RECORDED = "The tests write this page from `benchmarks/corpus`; edits here are lost."
+_GENERATED = "`--update-golden` of the tests writes this page from the code; edits here are lost."
+_RECORDED = "`--update-golden` of the tests writes this page from `benchmarks/corpus`; edits here are lost."
 
 
 def pages() -> Mapping[str, str]:
@@ -101,7 +101,13 @@ def _markers() -> Iterator[str]:
                 + f", at least {show(one.floor, METRICS[one.metric].unit)}" * bool(one.floor),
                 "wherever measured" if always else "if named", METRICS[one.metric].title)
                for word, (one, always) in _MARGINS.items())  # fmt: skip
-    yield from ("", "## Keywords of hwregression", *_table("keyword|default|compared|of", margins))
+    yield from (
+        "",
+        "## Keywords of hwregression",
+        *_table("keyword|default or suggestion|compared|of", margins),
+        "",
+        "You give the size of a margin that is compared if named; the number here is a suggestion.",
+    )
     yield from ("", "## Keywords of hwload", *_table("kind|keywords", loads))
 
 
@@ -110,7 +116,7 @@ def _metrics() -> Iterator[str]:
         "Metrics",
         "[Meters](meters.md) describes how each is measured. [Stages](reference.md#stages) add metrics of their own.",
         "*Exact*: stored values stay valid. For other metrics hwperf runs both sides again.",
-        "*Always*: compared wherever it is measured. Others: if you name them. Margins are relative, or in points.",
+        "*Always*: compared wherever it is measured. Others: if you name them with a size; the margin here is a suggestion.",
         "To add a metric, add a row to `records/metrics.py` and a meter, and open it in `plugin/meters.py`.",
     )
     yield from _table("metric|meaning|unit|better|keywords of `hwbudget`|margin", map(_metric, METRICS.values()))

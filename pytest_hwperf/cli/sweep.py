@@ -143,7 +143,7 @@ _ARGUMENTS = (
     arg.option("--rate-sps", "ROWS", "add the fill delay at this many arriving rows a second", type=float),
     arg.option("--serving-batch", "ROWS", "note if the sweep lacks this production batch size", type=int),
     arg.option("--goal", None, "find the best point for this goal", choices=get_args(Goal), default="throughput"),
-    arg.seconds("--time", 2.0, "limit the time for calls of each point"),
+    arg.seconds("--time", 2.0, "measure each point for this long, six calls at least"),
     arg.option("--energy", "auto|off|SOURCE", "read energy from this source, like --hwperf-energy", default="auto"),
     arg.option("--seed", "N", "draw the order of points from this; default: drawn, and shown", type=int),
     arg.option("--plot", "FILE", "write a picture as PNG; needs matplotlib"),

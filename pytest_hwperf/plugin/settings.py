@@ -94,7 +94,7 @@ class Settings:
     affected: bool = _more("Skip tests with unchanged code and files; needs Python 3.12.")
     prove_equal: bool = _more("Keep measuring inconclusive tests until decided or out of time.")
     undecided: Any = _more(
-        "Decide inconclusive budgets by value (point) or by fresh processes (retry).",
+        "Decide inconclusive budgets by value (point), timings also by fresh processes (retry).",
         "point|retry|pass|fail",
         choice("point", "retry", "pass", "fail"),
         default="point",
