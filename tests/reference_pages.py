@@ -116,7 +116,7 @@ def _metrics() -> Iterator[str]:
         "Metrics",
         "[Meters](meters.md) describes how each is measured. [Stages](reference.md#stages) add metrics of their own.",
         "*Exact*: stored values stay valid. For other metrics hwperf runs both sides again.",
-        "*Always*: compared wherever it is measured. Others: if you name them with a size; margins here are suggestions.",
+        "*Always*: compared wherever it is measured. Others: if you name them with a size; margins are suggestions.",
         "To add a metric, add a row to `records/metrics.py` and a meter, and open it in `plugin/meters.py`.",
     )
     yield from _table("metric|meaning|unit|better|keywords of `hwbudget`|margin", map(_metric, METRICS.values()))
