@@ -14,6 +14,7 @@ from pytest_hwperf.records.errors import MeasurementError
 SAMPLED_BY = "stacks sampled every {milliseconds:g} ms"
 if sys.platform == "win32":
     SAMPLED_BY = "stacks sampled by a thread, at most every {milliseconds:g} ms"
+IN_MAIN_THREAD = sys.platform != "win32"  # whether it takes the samples itself, so that its clock tells their time
 _SOON_S = 0.001  # for a timer whose time is over: 0 would stop it
 
 Take = Callable[[FrameType | None], object]  # is given the frame that runs

@@ -12,11 +12,12 @@ from functools import cache
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from itertools import islice
 from pathlib import Path
-from time import perf_counter, perf_counter_ns
+from statistics import median
+from time import perf_counter, perf_counter_ns, thread_time, thread_time_ns
 from types import CodeType, FrameType
 
-from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative
-from pytest_hwperf.host.ticks import SAMPLED_BY, ticking
+from pytest_hwperf.host.source_files import is_of_this_package, own_code, relative
+from pytest_hwperf.host.ticks import IN_MAIN_THREAD, SAMPLED_BY, ticking
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.profiles import SampledCalls, SampledFunction
@@ -40,7 +41,7 @@ class FrameNames:
         self.lines: dict[str, int] = {}  # frame → line on which its function begins
         self.own: set[str] = set()  # frames of the user's own code
         self.codes: dict[str, str] = {}  # frame of the user's own code → digest of it
-        self._is_own = cache(lambda file: is_own(file, root))
+        self._is_own = cache(own_code(root))  # also where the tests have a root of their own within a repository
         self._relative = cache(lambda file: relative(file, root))
 
     def frame(self, function: CodeType) -> str:
@@ -163,24 +164,32 @@ _BLOCK_NS = 5_000_000
 _COUNTED = 2  # calls in which functions are counted
 _ROUNDS = 5  # in each of which calls are made without the profiler, then with it: a machine changes its speed
 _PLAIN = 0.5  # of the time: in which calls are made without the profiler
+_TRIED_S = 0.05  # by each of two clocks
+_COMPUTES = 0.8  # of the wall time: what takes less CPU time waits for something
 _LEAST_SHARE = 0.0005  # of a call: about one sample; less counts to the frame that it is in
 _MOST_FUNCTIONS = 2000
 
-Batch = Callable[[int], int]  # makes that many calls; returns the ns of all
+Batch = Callable[[int, Callable[[], int]], int]  # makes that many calls; returns the ns of all by that clock
 
 
 def sample_functions(batch: Batch, root: Path, seconds: float, within: CodeType | None = None) -> SampledCalls:
-    """Profile calls for some seconds, after they were counted and timed without a profiler."""
+    """Profile calls for some seconds, after they were counted and timed without a profiler.
+
+    Calls that compute are timed by the CPU time of this thread: other work of the machine takes none of it.
+    """
     if sys.getprofile() is not None:
         raise MeasurementError(f"another profiler watches the process: {sys.getprofile()!r}")
     names = FrameNames(root)
-    counted = count_functions(lambda: batch(_COUNTED), _COUNTED, within)
-    plain, slowed, sessions, size = list[float](), list[float](), list[Samples](), 1
+    counted = count_functions(lambda: batch(_COUNTED, perf_counter_ns), _COUNTED, within)
+    computes, size = _computes(batch)
+    clock_ns = thread_time_ns if computes else perf_counter_ns
+    clock = thread_time if computes and IN_MAIN_THREAD else perf_counter
+    plain, slowed, sessions = list[float](), list[float](), list[Samples]()
     for _ in range(_ROUNDS):
-        taken_ns, size = _timed(batch, seconds * _PLAIN / _ROUNDS, size)
+        taken_ns, size = _timed(batch, clock_ns, seconds * _PLAIN / _ROUNDS, size)
         plain += taken_ns
-        with sampling(_INTERVAL_S) as samples:
-            taken_ns, _ = _timed(batch, seconds / _ROUNDS, size)
+        with sampling(_INTERVAL_S, clock) as samples:
+            taken_ns, _ = _timed(batch, clock_ns, seconds / _ROUNDS, size)
             samples.is_over = True  # leaving the block is no call
         sessions.append(samples)
         slowed += taken_ns
@@ -199,7 +208,14 @@ def sample_functions(batch: Batch, root: Path, seconds: float, within: CodeType 
     )
 
 
-def _timed(batch: Batch, seconds: float, size: int) -> tuple[list[float], int]:
+def _computes(batch: Batch) -> tuple[bool, int]:
+    """Say whether calls take about as much CPU time as they last undisturbed, and how many fill a block."""
+    lasted, size = _timed(batch, perf_counter_ns, _TRIED_S, 1)
+    computed, size = _timed(batch, thread_time_ns, _TRIED_S, size)
+    return median(computed) >= _COMPUTES * min(lasted), size
+
+
+def _timed(batch: Batch, clock_ns: Callable[[], int], seconds: float, size: int) -> tuple[list[float], int]:
     """Make blocks of calls for some seconds, longer ones while they are short; return ns of a call in each, and a size.
 
     Blocks are short, so that other work of the machine is in few of them.
@@ -207,7 +223,7 @@ def _timed(batch: Batch, seconds: float, size: int) -> tuple[list[float], int]:
     began, taken = perf_counter_ns(), list[float]()
     while not taken or perf_counter_ns() - began < seconds * 1e9:
         started = perf_counter_ns()
-        taken.append(batch(size) / size)
+        taken.append(batch(size, clock_ns) / size)
         if perf_counter_ns() - started < _BLOCK_NS / 2:  # with what is done between its calls
             size *= 2
     return taken, size

@@ -189,7 +189,7 @@ def _functions(item: pytest.Item, asked_s: float, subject: Subject) -> WorkerRes
             raise MeasurementError(str(state("awaited" if stream.awaits else "profiled under load")))
         longest = session_of(item.config).settings.sample_time_s / 2  # half as long as a measurement
         seconds, root = min(asked_s or longest, longest), item.config.rootpath
-        sampled = sample_functions(lambda n: stream.batch(n, time.perf_counter_ns), root, seconds, stream.caller)
+        sampled = sample_functions(stream.batch, root, seconds, stream.caller)
     return WorkerResult(functions=sampled)
 
 

@@ -1,11 +1,13 @@
 """Where the time of a call goes: calls that are counted, stacks that are sampled, and names of frames."""
 
+import itertools
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter, thread_time, thread_time_ns
 from types import CodeType
 
 import pytest
@@ -64,8 +66,8 @@ def play(monkeypatch: pytest.MonkeyPatch, stacks: dict[tuple[CodeType, ...], flo
     """Let ten samples be taken of these stacks."""
 
     @contextmanager
-    def sampling(interval_s: float) -> Iterator[Samples]:
-        assert 0.0005 == interval_s
+    def sampling(interval_s: float, clock: Callable[[], float]) -> Iterator[Samples]:
+        assert (0.0005, perf_counter) == (interval_s, clock)  # these calls take no CPU time
         samples = Samples(HandClock())
         samples.seconds, samples.count = dict(stacks), 10
         yield samples
@@ -80,11 +82,11 @@ def test_a_profile_has_the_stacks_of_the_call_and_what_it_cost(monkeypatch: pyte
     monkeypatch.setattr("pytest_hwperf.measure.functions.perf_counter_ns", lambda: int(clock() * 1e9))
     stream = Stream(Model().predict, None)
 
-    def batch(count: int) -> int:
+    def batch(count: int, clock_ns: Callable[[], int]) -> int:
         made.append(count)
         stream.batch(1, lambda: 0)
         clock.pass_time(count * CALL_NS * 1e-9)
-        return count * CALL_NS
+        return count * CALL_NS * (clock_ns is not thread_time_ns)
 
     found = sample_functions(batch, FILE.parent, seconds=1.0)
 
@@ -114,9 +116,9 @@ def test_what_is_done_between_calls_is_part_of_none(monkeypatch: pytest.MonkeyPa
     between = (RoundStream.round.__code__, prepared.__code__, inner.__code__)
     play(monkeypatch, {called: 0.05, (*called, inner.__code__): 0.05, between: 0.9})
 
-    def batch(count: int) -> int:
+    def batch(count: int, clock_ns: Callable[[], int]) -> int:
         stream.batch(1, lambda: 0)
-        return count * CALL_NS
+        return count * CALL_NS * (clock_ns is not thread_time_ns)
 
     found = sample_functions(batch, FILE.parent, 0.0, stream.caller)
 
@@ -134,10 +136,10 @@ def test_blocks_are_no_longer_than_they_have_to_be(monkeypatch: pytest.MonkeyPat
     clock, made = HandClock(), list[int]()
     monkeypatch.setattr("pytest_hwperf.measure.functions.perf_counter_ns", lambda: int(clock() * 1e9))
 
-    def batch(count: int) -> int:
+    def batch(count: int, clock_ns: Callable[[], int]) -> int:
         made.append(count)
         clock.pass_time(count * 0.004)
-        return count * 1000
+        return count * 1000 * (clock_ns is not thread_time_ns)
 
     sample_functions(batch, FILE.parent, 0.1)
     assert {1} == {*made[1:]}
@@ -145,14 +147,46 @@ def test_blocks_are_no_longer_than_they_have_to_be(monkeypatch: pytest.MonkeyPat
 
 def test_a_call_without_any_function_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, {STACK[:1]: 1.0})
+    clock = HandClock()
+    monkeypatch.setattr("pytest_hwperf.measure.functions.perf_counter_ns", lambda: int(clock() * 1e9))
+
+    def batch(_: int, clock_ns: Callable[[], int]) -> int:
+        clock.pass_time(10)
+        return 10**10 * (clock_ns is not thread_time_ns)
+
     with pytest.raises(MeasurementError, match="no Python function was called"):
-        sample_functions(lambda _: 10**10, FILE.parent, 0.0)
+        sample_functions(batch, FILE.parent, 0.0)
+
+
+def test_calls_that_compute_are_timed_by_their_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other work makes every second call last three times as long."""
+    clocks, clock, calls = list[object](), HandClock(), itertools.count()
+    monkeypatch.setattr("pytest_hwperf.measure.functions.perf_counter_ns", lambda: int(clock() * 1e9))
+    monkeypatch.setattr("pytest_hwperf.measure.functions.IN_MAIN_THREAD", True)
+
+    @contextmanager
+    def sampling(_: float, clock: Callable[[], float]) -> Iterator[Samples]:
+        clocks.append(clock)
+        samples = Samples(HandClock())
+        samples.seconds, samples.count = {STACK: 1.0}, 10
+        yield samples
+
+    monkeypatch.setattr("pytest_hwperf.measure.functions.sampling", sampling)
+
+    def batch(count: int, clock_ns: Callable[[], int]) -> int:
+        lasted = count * CALL_NS * (3 if next(calls) % 2 else 1)
+        clock.pass_time(lasted * 1e-9)
+        return count * CALL_NS if clock_ns is thread_time_ns else lasted
+
+    found = sample_functions(batch, FILE.parent, 1.0)
+    assert {thread_time} == {*clocks}
+    assert pytest.approx([1e-3, 1e-3]) == [found.call_s, found.plain_s]
 
 
 def test_two_profilers_do_not_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "getprofile", lambda: "another")
     with pytest.raises(MeasurementError, match="another profiler watches the process"):
-        sample_functions(lambda _: 0, FILE.parent, 1.0)
+        sample_functions(lambda _, __: 0, FILE.parent, 1.0)
 
 
 def test_small_stacks_count_to_the_frame_that_they_are_in() -> None:
@@ -198,6 +232,17 @@ PATHS: list[tuple[list[CodeType], list[str]]] = [
 
 def test_a_path_begins_at_the_measured_callable(names: FrameNames) -> None:
     assert [tuple(path) for _, path in PATHS] == [names.path(frames) for frames, _ in PATHS]
+
+
+def test_code_of_the_repository_is_the_users_also_outside_the_root_of_the_tests(tmp_path: Path) -> None:
+    """As in a monorepo, where a package and its tests have a configuration of their own."""
+    (tmp_path / ".git").mkdir()
+    names = FrameNames(tmp_path / "services" / "ranker")
+    shared = code("split", str(tmp_path / "libraries" / "text.py"), 3)
+    installed = code("load", str(tmp_path / "env/lib/python3.12/site-packages/pkg/mod.py"), 3)
+    (one,) = names.path([OWN, shared])
+    names.path([OWN, installed])
+    assert {one} == names.own
 
 
 def test_code_is_told_apart_that_is_the_users_and_has_a_file(names: FrameNames) -> None:
