@@ -47,8 +47,9 @@ def test_a_row_of_another_form_is_refused(tmp_path: Path, text: str, why: str) -
 def test_a_named_function_is_right_by_the_end_of_its_name() -> None:
     row = Row(name="", code="", functions=("Version.parse", "_key"))
     named = ("Version.parse", "a.Version.parse", "Version.parse.<locals>.inner", "_key", "Version._key")
-    others = ("parse", "LegacyVersion.parse", "_keys", "")
-    assert [*named] == [name for name in (*named, *others) if is_right(row, name)]
+    others = ("parse", "LegacyVersion.parse", "_keys", "", "split (a.py:3), changed, within _key (b.py:9)")
+    several = "split (a/text.py:3), _key (b.py:9), changed, within call"
+    assert [*named, several] == [name for name in (*named, several, *others) if is_right(row, name)]
 
 
 def test_builds_are_counted_where_they_gave_a_verdict() -> None:

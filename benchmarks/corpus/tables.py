@@ -103,5 +103,10 @@ def by_rule(rows: Mapping[str, Row], records: Sequence[Record]) -> Iterator[tupl
 
 
 def is_right(row: Row, named: str) -> bool:
-    """Say whether the named function is one of those that the row expects, or a part of it."""
-    return any(re.search(rf"(^|\.){re.escape(name)}($|\.)", named) for name in row.functions)
+    """Say whether a named function is one of those that the row expects, or a part of it.
+
+    Named are `f`, or `f (file:3), g (file:9), changed, within h`.
+    """
+    shown = named.partition(", changed")[0]
+    names = [one.partition(" (")[0].strip() for one in shown.split("), ")]
+    return any(re.search(rf"(^|\.){re.escape(name)}($|\.)", one) for name in row.functions for one in names)
