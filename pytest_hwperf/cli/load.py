@@ -268,7 +268,7 @@ def _tried(one: driver.Try) -> str:
 
 _NUMBERS: Mapping[str, tuple[type, str]] = {
     "qps": (float, "send this many calls a second"),
-    "seconds": (float, "send calls for this long; default: 2"),
+    "seconds": (float, "send calls for this long, with --find-peak at each rate; default: 2"),
     "seed": (int, "draw the schedule from this; default: 1"),
     "shape": (float, "space calls regularly (above 1) or in bursts (below); default: 1, Poisson"),
     "in-flight": (int, "keep at most this many calls open at once"),
