@@ -101,12 +101,8 @@ def test_the_later_commit_is_the_baseline_of_the_other_direction(tmp_path: Path)
 
 
 def test_the_readme_has_what_was_recorded() -> None:
-    """A row for each tool, idle and busy."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^\| (\**[a-z-]+\**(?: `[^`]+`)?) \| (.+) \|$", text.partition("## Compared")[2], re.MULTILINE)
-    by_tool = {name: {cells[0]: cells for cells in by_rule(ROWS, records)} for name, records in recorded().items()}
-    expected = {
-        tool: [cell.partition(" (")[0] for cells in by_tool.values() for cell in cells[tool][1:3]] for tool, _ in shown
-    }
-    assert len(shown) == 4
-    assert expected == {tool: [cell.strip("*") for cell in cells.split(" | ")] for tool, cells in shown}
+    """What this package said of all rows on an idle machine."""
+    (ours,) = (cells for cells in by_rule(ROWS, recorded()["idle"]) if "hwperf" in cells[0])
+    alarms, found, right = (cell.partition(" (")[0] for cell in ours[1:4])
+    said = f"found {found} slowdowns, named the right function in {right}, and raised {alarms} false alarms"
+    assert said in (ROOT / "README.md").read_text(encoding="utf-8")
