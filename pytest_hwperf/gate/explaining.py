@@ -1,6 +1,7 @@
 """Why something got slower: fresh processes of both sides profile what changed, several times and in turns."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -13,7 +14,7 @@ from pytest_hwperf.records.errors import HwperfError, MeasurementError
 from pytest_hwperf.records.evidence import Evidence, Explanation, Hypothesis, Measurement, PairedProfiles, Side
 from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.metrics import metric_of
-from pytest_hwperf.records.profiles import ProfiledCalls
+from pytest_hwperf.records.profiles import ProfiledCalls, SampledCalls
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.stats.explanations import (
     MOST_OF_IT,
@@ -31,6 +32,7 @@ REPEATS = 3  # profiles of each side, for their spread
 Explain = Literal["auto", "always", "never"]
 
 _CLEAR, _CLEAR_S = 0.2, 0.5  # a change from which on functions are told apart in so many seconds of samples
+_MORE_MAY_SHOW = {"nothing moved", "profiles unlike pairs"}
 _PROFILE_S = 1.5  # of the others, by default, beside the start of the processes
 _MOST = 5  # comparisons that are explained without being asked about: each takes several processes
 
@@ -64,7 +66,7 @@ class Explainer:
             comparison = asked[hypothesis]
             if place >= number:
                 found.append(_withheld(hypothesis, comparison, state("explained enough", most=_MOST)))
-            elif monotonic() >= self.sides.until:
+            elif self._is_late():
                 found.append(_withheld(hypothesis, comparison, state("no time to explain")))
             else:
                 here = Progress(stage="explain", pair=place + 1, of=number, test=hypothesis.measurement.test)
@@ -103,21 +105,29 @@ class Explainer:
         yield self._by_functions(hypothesis, comparison)
 
     def _by_functions(self, hypothesis: Hypothesis, comparison: Comparison) -> Explanation:
-        """Return which functions hold a change; where few samples show none of a large one, more are taken."""
+        """Return which functions hold a change; where the profiles do not show it, as many are taken once more."""
         clear = comparison.change is not None and abs(comparison.change.value) >= _CLEAR
-        found = self._sampled(hypothesis, comparison, _CLEAR_S if clear else 0.0)
-        if not clear or found.movers or not found.repeats or monotonic() >= self.sides.until:
-            return found
-        again = self._sampled(hypothesis, comparison, 0.0)
-        return again if again.repeats else found
-
-    def _sampled(self, hypothesis: Hypothesis, comparison: Comparison, seconds: float) -> Explanation:
         try:
-            results = self._repeats(hypothesis.measurement, "functions", seconds)
+            first = self._sampled(hypothesis, _CLEAR_S if clear else 0.0)
         except HwperfError as error:
             return explain_nothing(hypothesis, comparison, "function", said(error.sentence))
-        baseline, candidate = ([one.functions for one in results[side] if one.functions] for side in SIDES)
-        return explain_functions(hypothesis, comparison, baseline, candidate)
+        found = explain_functions(hypothesis, comparison, *first)
+        if found.withheld is None or found.withheld.kind not in _MORE_MAY_SHOW or self._is_late():
+            return found
+        with suppress(HwperfError):  # what the first ones have shown is still true
+            second = self._sampled(hypothesis, 0.0)
+            both = [before + after for before, after in zip(first, second, strict=True)]
+            found = explain_functions(hypothesis, comparison, *second)
+            found = found if found.movers else explain_functions(hypothesis, comparison, *both)
+        return found
+
+    def _sampled(self, hypothesis: Hypothesis, seconds: float) -> list[list[SampledCalls]]:
+        """Return the profiles of both sides."""
+        results = self._repeats(hypothesis.measurement, "functions", seconds)
+        return [[one.functions for one in results[side] if one.functions] for side in SIDES]
+
+    def _is_late(self) -> bool:
+        return monotonic() >= self.sides.until
 
     def _by_sites(self, hypothesis: Hypothesis, comparison: Comparison) -> Explanation:
         try:
