@@ -175,7 +175,8 @@ def _argument(action: Action) -> tuple[str, ...]:
 def _api() -> Iterator[str]:
     yield from _page("Public API", "Everything that `from pytest_hwperf import …` gives.")
     for name in sorted(pytest_hwperf.__all__, key=str.lower):
-        thing = getattr(pytest_hwperf, name)
+        is_loaded_late = name in pytest_hwperf._HOMES  # a folder may have the name too
+        thing = pytest_hwperf.__getattr__(name) if is_loaded_late else getattr(pytest_hwperf, name)
         if not name.startswith("__"):
             yield from ("", f"## {name}", "", _sentence(inspect.getdoc(thing)))
         if inspect.isclass(thing) or inspect.isfunction(thing):

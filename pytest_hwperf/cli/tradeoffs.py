@@ -122,7 +122,7 @@ def _chosen(
 
 
 def _in_pairs(choices: Sequence[Choice], arguments: Sequence[str], time_s: float) -> Iterator[Choice]:
-    """Yield each choice with what pairs have shown of its candidates; all answers together are wrong at `ALPHA`."""
+    """Yield each choice with what pairs have shown of its candidates; a false "slower" in any of them has the rate `ALPHA`."""
     asked = [list(combinations([one for one in choice.left if MEDIAN_LATENCY in one.values], 2)) for choice in choices]
     until, left = monotonic() + time_s, sum(map(len, asked))
     alpha = ALPHA / max(1, left)
@@ -332,7 +332,7 @@ def _inconclusive(choice: Choice) -> Iterator[Titled]:
 _ARGUMENTS = (
     arg.option("file", "REPORT.json|FILE.csv", "read a report of --hwperf-report=FILE.json, or a CSV table", nargs="?"),
     arg.REQUIREMENTS,
-    arg.option("--test", "ID", "take only tests with this in their id"),
+    arg.option("--test", "ID", "take only tests with this in their id, parameters left out"),
     arg.several("--at", "CONDITION=VALUE", f"take only this {', '.join(CONDITIONS)}, e.g. batch_size=32"),
     arg.option(
         "--rank-by", None, "rank candidates by this", default="score", choices=["score", "composite", *DIMENSIONS]

@@ -113,7 +113,7 @@ def test_where_nobody_has_saved_a_baseline_one_line_says_what_to_do() -> None:
     report = replace(fake.empty_report(), judgements=(replace(fake.plain_judgement(), verdicts=(unsaved, unsaved)),))
     lines = [text for text, _ in render_summary(report, width=120)]
     said = "warning: 1 test has no baseline to compare with: save one with pytest --hwperf-save"
-    assert f"{said}; --hwperf-strict fails them" in lines
+    assert said in lines
     assert [] == [line for line in lines if "no baseline:" in line]
 
 
