@@ -122,7 +122,7 @@ def _chosen(
 
 
 def _in_pairs(choices: Sequence[Choice], arguments: Sequence[str], time_s: float) -> Iterator[Choice]:
-    """Yield each choice with what pairs have shown of its candidates; a false "slower" in any of them has the rate `ALPHA`."""
+    """Yield each choice with what pairs have shown of its candidates; any false "slower" has the rate `ALPHA`."""
     asked = [list(combinations([one for one in choice.left if MEDIAN_LATENCY in one.values], 2)) for choice in choices]
     until, left = monotonic() + time_s, sum(map(len, asked))
     alpha = ALPHA / max(1, left)
