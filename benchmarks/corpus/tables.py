@@ -18,10 +18,8 @@ HEAD = ("tool and rule", "false alarms", "slowdowns found", "function named righ
 
 def recorded() -> dict[str, list[Record]]:
     """Return the builds that are kept with the repository, by the condition of the machine."""
-    return {
-        name: [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
-        for name, path in RECORDED.items()
-    }
+    there = {name: path for name, path in RECORDED.items() if path.exists()}
+    return {name: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for name, path in there.items()}
 
 
 def page(rows: Mapping[str, Row], builds: Mapping[str, Sequence[Record]]) -> Iterator[str]:
