@@ -147,6 +147,11 @@ def test_the_programs_of_the_benchmarks_read_their_commands(monkeypatch: pytest.
         if command.startswith("pip install "):
             continue
         python, option, package, *arguments = shlex.split(command)
+        if package == "benchmarks.corpus":
+            monkeypatch.setattr(sys, "argv", [package, *arguments])
+            with pytest.raises(ReadError):
+                importlib.import_module("benchmarks.corpus.__main__").main()
+            continue
         assert ("python", "-m", "benchmarks") == (python, option, package)
         monkeypatch.setattr(sys, "argv", [package, *arguments])
         if not arguments:
