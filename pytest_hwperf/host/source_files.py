@@ -138,12 +138,17 @@ def loaded_files() -> list[str]:
     return sorted({str(real_path(path) if path.is_symlink() else real[path.parent] / path.name) for path in paths})
 
 
+def tree_around(root: Path) -> Path:
+    """Return the repository in which the tests lie, as far as files tell, or their root where there is none."""
+    return next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+
+
 def own_code(root: Path) -> Callable[[str], bool]:
     """Return what tells by its file whether a module is code under test.
 
     It is, unless it is installed or of the standard library; what was installed from this tree is code under test too.
     """
-    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    top = tree_around(root)
     sites = [Path(entry) for entry in sys.path if Path(entry).name in SITES]
     own = {*_offered(root), *_offered(top), *(name for site in sites for name, _ in _copied(site, top))}
 

@@ -16,7 +16,7 @@ from statistics import median
 from time import perf_counter, perf_counter_ns, thread_time, thread_time_ns
 from types import CodeType, FrameType
 
-from pytest_hwperf.host.source_files import is_of_this_package, own_code, relative
+from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative, tree_around
 from pytest_hwperf.host.ticks import IN_MAIN_THREAD, SAMPLED_BY, ticking
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.messages import state
@@ -41,7 +41,8 @@ class FrameNames:
         self.lines: dict[str, int] = {}  # frame → line on which its function begins
         self.own: set[str] = set()  # frames of the user's own code
         self.codes: dict[str, str] = {}  # frame of the user's own code → digest of it
-        self._is_own = cache(own_code(root))  # also where the tests have a root of their own within a repository
+        tree = tree_around(root)  # the tests may have a root of their own within it
+        self._is_own = cache(lambda file: is_own(file, tree))
         self._relative = cache(lambda file: relative(file, root))
 
     def frame(self, function: CodeType) -> str:

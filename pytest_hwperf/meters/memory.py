@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pytest_hwperf.host.clocks import touched_by_children
 from pytest_hwperf.host.memory import Resident, resident
-from pytest_hwperf.host.source_files import own_code, relative
+from pytest_hwperf.host.source_files import is_own, relative, tree_around
 from pytest_hwperf.records.errors import MeasurementError, install
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.profiles import HeldMemory
@@ -255,10 +255,10 @@ def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) ->
         except RuntimeError as error:
             raise MeasurementError(f"memray cannot watch a fresh process: {error}") from error
         work()
-    sizes, counts, is_own = Counter[AllocationSite](), Counter[AllocationSite](), own_code(root)
+    sizes, counts = Counter[AllocationSite](), Counter[AllocationSite]()
     with memray.FileReader(record) as reader:
         for allocated in reader.get_high_watermark_allocation_records(merge_threads=True):
-            site = allocation_site_of(allocated.stack_trace(), root, is_own)
+            site = allocation_site_of(allocated.stack_trace(), root)
             sizes[site] += allocated.size
             counts[site] += allocated.n_allocations
     least = _LEAST_SHARE * sizes.total()
@@ -269,12 +269,13 @@ def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) ->
     ]
 
 
-def allocation_site_of(frames: Sequence[StackFrame], root: Path, is_own: Callable[[str], bool]) -> AllocationSite:
+def allocation_site_of(frames: Sequence[StackFrame], root: Path) -> AllocationSite:
     """Return the innermost of `frames`, and the innermost in the user's own code if that is another."""
     if not frames:
         return AllocationSite("", "", 0, "")
     function, file, line = frames[0]
-    own = next((one for one in frames if is_own(one[1])), None)
+    tree = tree_around(root)
+    own = next((one for one in frames if is_own(one[1], tree)), None)
     if own is None or own == frames[0]:
         return AllocationSite(function, relative(file, root), line, "")
     return AllocationSite(function, relative(file, root), line, f"{relative(own[1], root)}:{own[2]}", own[0])

@@ -12,7 +12,6 @@ from fakes.resident import FakeResident, Process
 
 import pytest_hwperf
 from pytest_hwperf.host.memory import resident
-from pytest_hwperf.host.source_files import own_code
 from pytest_hwperf.meters.memory import (
     AllocationSite,
     MemoryMeter,
@@ -236,14 +235,14 @@ SITES: tuple[tuple[list[StackFrame], AllocationSite], ...] = (
 @pytest.mark.usefixtures("_imported_from")
 def test_a_site_is_the_innermost_line_and_the_users_own_that_led_there() -> None:
     """Files are shown relative to the tests' root, or from where they were imported."""
-    assert list(SITES) == [(frames, allocation_site_of(frames, ROOT, own_code(ROOT))) for frames, _ in SITES]
+    assert list(SITES) == [(frames, allocation_site_of(frames, ROOT)) for frames, _ in SITES]
 
 
 def test_the_plugins_own_lines_are_not_the_users() -> None:
     """In its own repository they lie below the root too."""
     root = Path(pytest_hwperf.__file__).parents[1]
     frames = [LIBRARY, ("work", f"{root}/pytest_hwperf/plugin/worker.py", 1), ("t", f"{root}/tests/a.py", 5)]
-    assert "tests/a.py:5" == allocation_site_of(frames, root, own_code(root)).called_at
+    assert "tests/a.py:5" == allocation_site_of(frames, root).called_at
 
 
 @pytest.mark.live
@@ -278,14 +277,14 @@ def test_memray_at_work_already_is_a_reason(tmp_path: Path) -> None:
 def test_what_was_installed_within_the_root_is_not_the_users_own(tmp_path: Path) -> None:
     for folder in ("env/lib/python3.12/site-packages/pkg", "usr/lib/python3/dist-packages/pkg"):
         frames = [("load", str(tmp_path / folder / "mod.py"), 3), ("test_it", str(tmp_path / "test_a.py"), 5)]
-        assert "test_a.py:5" == allocation_site_of(frames, tmp_path, own_code(tmp_path)).called_at
+        assert "test_a.py:5" == allocation_site_of(frames, tmp_path).called_at
 
 
 def test_the_interpreters_own_files_are_not_the_users_even_below_the_root() -> None:
     """Containers run with / as the root."""
     decoder = json.decoder.__file__
     frames = [("decode", decoder, 353), ("test_it", "/work/test_a.py", 5)]
-    assert allocation_site_of(frames, Path("/"), own_code(Path("/"))).called_at.endswith("test_a.py:5")
+    assert allocation_site_of(frames, Path("/")).called_at.endswith("test_a.py:5")
 
 
 def test_without_memray_one_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
