@@ -213,21 +213,38 @@ class SampledSides:
         }
 
     def movers(self, tree: Tree, change: float) -> Mapping[str, Mover]:
-        """Return the frames that moved in a tree."""
-        tree_of_own, found = _owned(tree, self._own), dict[str, Mover]()
+        """Return the frames that moved in a tree: of unchanged ones, the changed one that calls them."""
+        tree_of_own, by = _owned(tree, self._own), defaultdict[str, dict[str, Seconds]](dict)
         for frame, seconds in holders(tree_of_own).items() if change else ():
-            inner = _within(tree, frame, self._own, seconds.moved)
-            called = {one for path in tree_of_own if frame in path for one in path[path.index(frame) + 1 :]}
-            holds = [] if frame in self._changed else [one for one in self._changed if one in called]
+            by[self._cause(frame, seconds, tree_of_own)][frame] = seconds
+        found = dict[str, Mover]()
+        for frame, parts in by.items():
+            seconds, most = _total(parts.values()), max(parts, key=lambda part: abs(parts[part].moved))
+            inner = _within(tree, frame, self._own, seconds.moved) if most == frame else most
             then, now = self._then.get(frame), self._now.get(frame)
             found[frame] = replace(
                 seconds.mover("function", change, _split(frame)[0], self._place(frame)),
-                within=self._places([inner] if inner else []),
-                holds=self._places(holds),
+                within=self._places([inner] if inner and (most == frame or _holds(parts[most].moved, seconds.moved)) else []),
+                holds=self._places([] if frame in self._changed else self._changed_below(frame, tree_of_own)),
                 baseline_calls=then.calls if then else None,
                 candidate_calls=now.calls if now else None,
             )
         return found
+
+    def _cause(self, frame: str, seconds: Seconds, tree: Tree) -> str:
+        """Return the innermost changed function within which an unchanged one has moved, or this one."""
+        if frame in self._changed or self._changed_below(frame, tree):
+            return frame
+        above = ((path[: path.index(frame)], taken) for path, taken in tree.items() if frame in path)
+        callers = _summed(  # inner ones first: of equal ones the inner is taken
+            (one, taken) for path, taken in above for one in dict.fromkeys(reversed(path)) if one in self._changed
+        )
+        holding = [one for one, total in callers.items() if _holds(total.moved, seconds.moved)]
+        return min(holding, key=lambda one: callers[one].taken, default=frame)
+
+    def _changed_below(self, frame: str, tree: Tree) -> list[str]:
+        called = {one for path in tree if frame in path for one in path[path.index(frame) + 1 :]}
+        return [one for one in self._changed if one in called]
 
     def seen_apart(self, movers: Mapping[str, Mover]) -> tuple[Mover, ...]:
         """Return the movers that took longer, or less long, in all repeats.
