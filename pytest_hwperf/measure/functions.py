@@ -7,14 +7,15 @@ its cost is known.
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from itertools import islice
 from pathlib import Path
 from statistics import median
 from time import perf_counter, perf_counter_ns, thread_time, thread_time_ns
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 
 from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative, tree_around
 from pytest_hwperf.host.ticks import IN_MAIN_THREAD, SAMPLED_BY, ticking
@@ -40,7 +41,7 @@ class FrameNames:
     def __init__(self, root: Path) -> None:
         self.lines: dict[str, int] = {}  # frame → line on which its function begins
         self.own: set[str] = set()  # frames of the user's own code
-        self.codes: dict[str, str] = {}  # frame of the user's own code → digest of it
+        self.codes: dict[str, str] = {}  # frame of the user's own code, also of what is never called → digest of it
         tree = tree_around(root)  # the tests may have a root of their own within it
         self._is_own = cache(lambda file: is_own(file, tree))
         self._relative = cache(lambda file: relative(file, root))
@@ -48,14 +49,27 @@ class FrameNames:
     def frame(self, function: CodeType) -> str:
         """Return the name of a frame; no character of it separates frames."""
         is_made = not function.co_filename or function.co_filename.startswith("<")  # such as "<string>"
-        file = _MADE if is_made else self._relative(function.co_filename)
-        shown = visible(f"{function.co_qualname[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
+        shown = self._shown(function, _MADE if is_made else self._relative(function.co_filename))
         self.lines.setdefault(shown, 0 if is_made else function.co_firstlineno)
         if not is_made and self._is_own(function.co_filename):
             self.own.add(shown)
             if shown not in self.codes:
                 self.codes[shown] = digest_of(function)
         return shown
+
+    def _shown(self, function: CodeType, file: str) -> str:
+        return visible(f"{function.co_qualname[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
+
+    def note_loaded(self) -> None:
+        """Note the code of all functions of the user's modules: the other side may call what this one does not."""
+        for module in list(sys.modules.values()):
+            loader = vars(module).get("__loader__") if type(module) is ModuleType else None
+            if type(loader) is SourceFileLoader and self._is_own(loader.path):
+                with suppress(OSError, ImportError, SyntaxError):  # its file is another one since its import
+                    waiting = [loader.get_code(loader.name)]
+                    for code in filter(None, waiting):  # which grows meanwhile
+                        waiting += (one for one in code.co_consts if isinstance(one, CodeType))
+                        self.codes.setdefault(self._shown(code, self._relative(loader.path)), digest_of(code))
 
     def path(self, stack: Sequence[CodeType]) -> tuple[str, ...]:
         """Return the frames of a stack from the measured callable inwards: none of this package and of pytest.
@@ -168,7 +182,7 @@ _PLAIN = 0.5  # of the time: in which calls are made without the profiler
 _TRIED_S = 0.05  # by each of two clocks
 _COMPUTES = 0.8  # of the wall time: what takes less CPU time waits for something
 _LEAST_SHARE = 0.0005  # of a call: about one sample; less counts to the frame that it is in
-_MOST_FUNCTIONS = 2000
+_MOST_FUNCTIONS, _MOST_CODES = 2000, 20_000
 
 Batch = Callable[[int, Callable[[], int]], int]  # makes that many calls; returns the ns of all by that clock
 
@@ -199,10 +213,13 @@ def sample_functions(batch: Batch, root: Path, seconds: float, within: CodeType 
     if not total:
         raise MeasurementError(str(state("not sampled")))
     kept = folded(stacks, _LEAST_SHARE * total)
+    functions = _functions(names, counted)
+    names.note_loaded()
     return SampledCalls(
         source=SAMPLED_BY.format(milliseconds=_INTERVAL_S * 1000),
         stacks={";".join(path): taken / total * _undisturbed(slowed) * 1e-9 for path, taken in kept.items()},
-        functions=_functions(names, counted),
+        functions=functions,
+        codes=dict(islice(names.codes.items(), _MOST_CODES)),
         call_s=_undisturbed(slowed) * 1e-9,
         plain_s=_undisturbed(plain) * 1e-9,
         samples=sum(one.count for one in sessions),
@@ -257,8 +274,6 @@ def _functions(names: FrameNames, counted: Mapping[CodeType, float | None]) -> d
     """Return what is known of each function that was sampled or counted."""
     calls = {names.frame(one): count for one, count in counted.items() if is_measured(one)}
     return {
-        frame: SampledFunction(
-            line=line, own=frame in names.own, calls=calls.get(frame), code=names.codes.get(frame, "")
-        )
+        frame: SampledFunction(line=line, own=frame in names.own, calls=calls.get(frame))
         for frame, line in islice(names.lines.items(), _MOST_FUNCTIONS)
     }

@@ -18,7 +18,7 @@ class Mover(Record, frozen=True, kw_only=True):
     kind: MoverKind
     name: str  # qualified name of the function; of an operator its kind, with the node where there is one
     where: str  # FILE:LINE where it begins, in the candidate if it is there, relative to its tree; "" of operators
-    within: str = ""  # "name (FILE:LINE)" of the library's function that most of it is spent in; "" where there is none
+    within: str = ""  # "name (FILE:LINE)" of a function that it calls and that most of it is spent in; "" where none is
     holds: str = ""  # "name (FILE:LINE), …" of changed functions that an unchanged one calls
     baseline: Size  # of a call, in s or B; mean of the repeats; 0 where it is never called
     candidate: Size
@@ -46,7 +46,6 @@ class SampledFunction(Record, frozen=True, kw_only=True):
     line: Count  # on which it begins
     own: bool = True  # whether it is the user's own code, and not a library's or Python's
     calls: Size | None = None  # in a call of the test; None where they were not counted
-    code: str = ""  # digest of what it does by itself; "" where that is not known
 
 
 class SampledCalls(Record, frozen=True, kw_only=True):
@@ -57,6 +56,7 @@ class SampledCalls(Record, frozen=True, kw_only=True):
     # profiler, without what was called from there.
     stacks: Mapping[str, Size]
     functions: Mapping[str, SampledFunction]  # by frame
+    codes: Mapping[str, str]  # frame of the user's own code, called or not → digest of what it does by itself
     call_s: Size  # mean of a call under the profiler
     plain_s: Size  # and of one without it, in the same process
     samples: Count

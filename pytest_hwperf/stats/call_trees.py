@@ -190,9 +190,11 @@ class SampledSides:
         self._then, self._now = (_functions(*side) for side in self._sides)
         self._own = {frame for one in (*candidate, *baseline) for frame, known in one.functions.items() if known.own}
         # The user's own functions that the calls run and that differ between the sides, or are new.
-        before = {frame: known.code for frame, known in self._then.items() if known.own and known.code}
-        after = {frame: known.code for frame, known in self._now.items() if known.own and known.code}
-        self._changed = [frame for frame, code in after.items() if before.get(frame) != code]
+        before, after = (
+            {renamed.get(frame, frame): code for one in side for frame, code in one.codes.items()}
+            for side, renamed in self._sides
+        )
+        self._changed = [frame for frame in self._now if frame in after and before.get(frame) != after[frame]]
 
     def tree(self, baseline_s: float | None = None, candidate_s: float | None = None) -> Tree:
         """Join the profiles, each scaled to these times of a call, or else to what it took without a profiler."""
@@ -215,21 +217,32 @@ class SampledSides:
     def movers(self, tree: Tree, change: float) -> Mapping[str, Mover]:
         """Return the frames that moved in a tree: of unchanged ones, the changed one that calls them."""
         tree_of_own, by = _owned(tree, self._own), defaultdict[str, dict[str, Seconds]](dict)
-        for frame, seconds in holders(tree_of_own).items() if change else ():
+        for frame, seconds in holders(self._aligned(tree_of_own)).items() if change else ():
             by[self._cause(frame, seconds, tree_of_own)][frame] = seconds
         found = dict[str, Mover]()
         for frame, parts in by.items():
-            seconds, most = _total(parts.values()), max(parts, key=lambda part: abs(parts[part].moved))
-            inner = _within(tree, frame, self._own, seconds.moved) if most == frame else most
+            seconds, inner = _total(parts.values()), self._inside(frame, parts, tree)
             then, now = self._then.get(frame), self._now.get(frame)
             found[frame] = replace(
                 seconds.mover("function", change, _split(frame)[0], self._place(frame)),
-                within=self._places([inner] if inner and (most == frame or _holds(parts[most].moved, seconds.moved)) else []),
+                within=self._places([inner] if inner else []),
                 holds=self._places([] if frame in self._changed else self._changed_below(frame, tree_of_own)),
                 baseline_calls=then.calls if then else None,
                 candidate_calls=now.calls if now else None,
             )
         return found
+
+    def _aligned(self, tree: Tree) -> Tree:
+        """Return a tree in which what both sides call is within what both call: the calls between are looked through.
+
+        A function that one side alone has would else hold all that is within it, and what calls it there nothing.
+        """
+        both = self._then.keys() & self._now.keys()
+        found: list[tuple[Path, Seconds]] = []
+        for path, seconds in tree.items():
+            last = max((place for place, frame in enumerate(path) if frame in both), default=0)
+            found.append(((*(frame for frame in path[:last] if frame in both), *path[last:]), seconds))
+        return _summed(found)
 
     def _cause(self, frame: str, seconds: Seconds, tree: Tree) -> str:
         """Return the innermost changed function within which an unchanged one has moved, or this one."""
@@ -241,6 +254,13 @@ class SampledSides:
         )
         holding = [one for one, total in callers.items() if _holds(total.moved, seconds.moved)]
         return min(holding, key=lambda one: callers[one].taken, default=frame)
+
+    def _inside(self, frame: str, parts: Mapping[str, Seconds], tree: Tree) -> str:
+        """Return the function that most of what moved is spent in: an unchanged one, or one of a library."""
+        moved = _total(parts.values()).moved
+        if frame in parts:
+            return _within(tree, frame, self._own, moved)
+        return next((one for one, part in parts.items() if _holds(part.moved, moved)), "")
 
     def _changed_below(self, frame: str, tree: Tree) -> list[str]:
         called = {one for path in tree if frame in path for one in path[path.index(frame) + 1 :]}

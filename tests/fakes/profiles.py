@@ -32,10 +32,10 @@ def sampled(
                 line=7,
                 own="lib/" not in one,
                 calls=counts.get(one),
-                code=version if one.partition(" ")[0] in changed else "same",
             )
             for one in {**frames, **counts}
         },
+        codes={one: version if one.partition(" ")[0] in changed else "same" for one in {**frames, **counts}},
         call_s=sum(stacks.values()),
         plain_s=sum(stacks.values()) / 2 if plain_ms is None else plain_ms * 1e-3,
         samples=1000,

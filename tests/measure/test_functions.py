@@ -6,6 +6,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from time import perf_counter, thread_time, thread_time_ns
 from types import CodeType
@@ -243,6 +245,29 @@ def test_code_of_the_repository_is_the_users_also_outside_the_root_of_the_tests(
     (one,) = names.path([OWN, shared])
     names.path([OWN, installed])
     assert {one} == names.own
+
+
+def test_the_code_of_functions_that_no_call_has_reached_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nested ones too; of a module whose file is broken since its import, and of what is installed, nothing is."""
+    source = "class Tree:\n    def copy(self):\n        def part():\n            return 1\n        return part\n"
+    for name in ("trees", "later", "site-packages/other"):
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source)
+        loader = SourceFileLoader(path.stem, str(path))
+        module = module_from_spec(spec_from_loader(path.stem, loader) or pytest.fail("no loader"))
+        loader.exec_module(module)
+        monkeypatch.setitem(sys.modules, path.stem, module)
+    (tmp_path / "later.py").write_text("def broken(:\n")
+
+    found = FrameNames(tmp_path)
+    found.note_loaded()
+    functions = {frame for frame in found.codes if "copy" in frame}
+    assert {"Tree.copy (trees.py)", "Tree.copy.<locals>.part (trees.py)"} == functions
+    assert digest_of(sys.modules["trees"].Tree.copy.__code__) == found.codes["Tree.copy (trees.py)"]
+    assert {} == found.lines
 
 
 def test_code_is_told_apart_that_is_the_users_and_has_a_file(names: FrameNames) -> None:

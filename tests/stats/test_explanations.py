@@ -283,6 +283,7 @@ def test_an_unchanged_function_is_named_after_the_changed_ones_in_it(comparison:
     table: list[tuple[Sequence[str], str]] = [
         ([], "tokenize (model.py:7) +"),
         (["predict", "tokenize"], "tokenize (model.py:7) +"),
+        (["predict", "split"], "split (model.py:7), changed, within tokenize (model.py:7) +"),
         (["split"], "split (model.py:7), changed, within tokenize (model.py:7) +"),
         (
             ["split", "a", "b", "c"],
@@ -301,6 +302,48 @@ def test_an_unchanged_function_is_named_after_the_changed_ones_in_it(comparison:
         )
         moved = explained({SLOWER: scaled(comparison, 10, 13)}, (), [found])[SLOWER.key].moved
         assert str(moved).startswith(named)
+
+
+def test_an_unchanged_function_is_named_after_the_changed_one_that_calls_it(comparison: Comparison) -> None:
+    """The innermost through whose calls it moved; several that moved by one are told together."""
+    parts = {"predict>clean>strip": 1, "predict>parse>copy>deepcopy": 1, "predict>parse>copy>visit": 1, "predict": 5}
+    more = {"predict>parse>copy>deepcopy": 4, "predict>parse>copy>visit": 1}
+    both = {"predict>parse>copy>deepcopy": 2.5, "predict>parse>copy>visit": 2.5}
+    elsewhere = {"predict>clean>deepcopy": 3}
+    table: list[tuple[Mapping[str, float], Sequence[str], Sequence[tuple[str, str]]]] = [
+        (more, ["predict", "copy"], [("copy", "deepcopy (model.py:7)")]),
+        (more, ["predict"], [("predict", "deepcopy (model.py:7)")]),
+        (more, ["clean"], [("deepcopy", "")]),
+        (both, ["parse"], [("parse", "")]),
+        (elsewhere, ["parse", "clean"], [("clean", "deepcopy (model.py:7)")]),
+        (elsewhere, ["parse"], [("deepcopy", "")]),
+    ]
+    for moved, changed, named in table:
+        sides = [
+            repeats(one, version=version, changed=changed)
+            for one, version in ((parts, "then"), ({**parts, **moved}, "now"))
+        ]
+        found = explained_by(scaled(comparison, 8, 11), *sides)
+        assert named == [(one.name, one.within) for one in found.movers], (moved, changed)
+
+
+def test_a_function_that_was_there_and_is_called_now_is_unchanged(comparison: Comparison) -> None:
+    """What calls it is named, unless the other side does not know it."""
+    parts = {"predict": 5, "predict>copy": 2}
+    then = repeats(parts, version="then", changed=["copy"])
+    now = repeats({**parts, "predict>copy>deepcopy": 3}, version="now", changed=["copy"])
+    for known, named in (({"deepcopy (model.py)": "same"}, "copy"), ({}, "deepcopy")):
+        before = [replace(one, codes={**one.codes, **known}) for one in then]
+        assert [named] == [one.name for one in explained_by(scaled(comparison, 7, 10), before, now).movers]
+
+
+def test_a_function_that_one_side_alone_has_does_not_hold_what_both_have_in_it(comparison: Comparison) -> None:
+    """A check that is new, and calls what was called before; and the same the other way round."""
+    before, after = {"predict>where": 7, "predict": 1}, {"predict>check>where": 7, "predict>check": 3, "predict": 1}
+    for then, now in ((before, after), (after, before)):
+        found = explained_by(comparison, repeats(then), repeats(now))
+        (mover,) = found.movers
+        assert ("check", pytest.approx(1, abs=0.1)) == (mover.name, mover.share)
 
 
 def test_movers_that_do_not_add_up_are_said(comparison: Comparison) -> None:
