@@ -267,15 +267,19 @@ class SampledSides:
         return [one for one in self._changed if one in called]
 
     def seen_apart(self, movers: Mapping[str, Mover]) -> tuple[Mover, ...]:
-        """Return the movers that took longer, or less long, in all repeats.
+        """Return the movers that took longer, or less long, in all repeats, or clearly more or less of a call.
 
         Shares are scaled to the change that the pairs have found. Where the profiles do not see it, each function would
-        be given a part of it that is as large as its part of a call.
+        be given a part of it that is as large as its part of a call. A machine that changes its speed between repeats
+        changes their times, and no part of a call.
         """
-        tree = self.tree()
-        spent = (_total(seconds for path, seconds in tree.items() if frame in path) for frame in movers)
-        both = zip(movers.values(), spent, strict=True)
-        return tuple(mover for mover, one in both if one.all_moved(math.copysign(1, mover.moved)))
+        times, parts = self.tree(), self.tree(1.0, 1.0)
+
+        def is_seen(frame: str, sign: float) -> bool:
+            time, part = (_total(taken for path, taken in tree.items() if frame in path) for tree in (times, parts))
+            return time.all_moved(sign) or (part.is_clear and sign * part.moved > 0)
+
+        return tuple(one for frame, one in movers.items() if is_seen(frame, math.copysign(1, one.moved)))
 
     @property
     def changed(self) -> str:

@@ -249,19 +249,31 @@ def test_nothing_is_named_for_noise(comparison: Comparison) -> None:
     ) == str(found.withheld)
 
 
+SPEEDS = (1.0, 1.6, 1.2, 1.5, 1.0, 1.7)  # of a machine in six repeats
+
+
 def test_a_machine_that_changes_its_speed_hides_nothing_from_six_repeats(comparison: Comparison) -> None:
     """Both sides of a repeat run at the same time: three such repeats may agree by chance, in one case of eight."""
-    speeds = (1.0, 1.6, 1.2, 1.5, 1.0, 1.7)
-    after = {**BEFORE, "predict>embed": 1.5 * BEFORE["predict>embed"]}
-    ratio = sum(after.values()) / sum(BEFORE.values())
-    then = [sampled(BEFORE, plain_ms=10 * speed, version="then") for speed in speeds]
-    now = [sampled(after, plain_ms=10 * ratio * speed, version="now", changed=["embed"]) for speed in speeds]
-    changed = scaled(comparison, 10, 10 * ratio)
+    then = [sampled({"predict": 10}, plain_ms=10 * speed) for speed in SPEEDS]
+    now = [sampled({"predict": 10}, plain_ms=12 * speed) for speed in SPEEDS]
+    changed = scaled(comparison, 10, 12)
     three, six = (explain_functions(SLOWER, changed, then[:count], now[:count]) for count in (3, 6))
     assert ((), "profiles unlike pairs") == (three.movers, three.withheld and three.withheld.kind)
-    assert ["embed"] == [mover.name for mover in six.movers]
-    now[4] = sampled(after, plain_ms=7, version="now", changed=["embed"])
+    assert ["predict"] == [mover.name for mover in six.movers]
+    now[4] = sampled({"predict": 10}, plain_ms=7)
     assert () == explain_functions(SLOWER, changed, then, now).movers
+
+
+def test_a_larger_part_of_a_call_is_seen_at_any_speed_of_the_machine(comparison: Comparison) -> None:
+    after = {**BEFORE, "predict>embed": 1.5 * BEFORE["predict>embed"]}
+    now = sum(after.values()) / sum(BEFORE.values())
+    sides = (
+        [sampled(BEFORE, plain_ms=10 * speed) for speed in SPEEDS[:3]],
+        [sampled(after, plain_ms=10 * now * speed) for speed in SPEEDS[2::-1]],
+    )
+    for before, later, ratio in ((*sides, now), (*sides[::-1], 1 / now)):
+        found = explain_functions(SLOWER, scaled(comparison, 10, 10 * ratio), before, later)
+        assert ["embed"] == [mover.name for mover in found.movers]
 
 
 def test_profiles_that_do_not_show_the_change_blame_no_function(comparison: Comparison) -> None:
