@@ -48,7 +48,7 @@ class FrameNames:
 
     def frame(self, function: CodeType) -> str:
         """Return the name of a frame; no character of it separates frames."""
-        is_made = not function.co_filename or function.co_filename.startswith("<")  # such as "<string>"
+        is_made = _is_made(function)
         shown = self._shown(function, _MADE if is_made else self._relative(function.co_filename))
         self.lines.setdefault(shown, 0 if is_made else function.co_firstlineno)
         if not is_made and self._is_own(function.co_filename):
@@ -74,13 +74,18 @@ class FrameNames:
     def path(self, stack: Sequence[CodeType]) -> tuple[str, ...]:
         """Return the frames of a stack from the measured callable inwards: none of this package and of pytest.
 
-        A function that calls itself is there once.
+        A function that calls itself is there once. One that was compiled at run time is the user's where their code
+        calls it, such as a method of a data class.
         """
-        named: list[str] = []
+        named, is_of_user = list[str](), False
         for function in _measured(stack):
             if named and _is_within(function):
                 continue
             frame = self.frame(function)
+            if not _is_made(function):
+                is_of_user = frame in self.own
+            elif is_of_user and not function.co_filename.startswith("<frozen "):  # part of Python
+                self.own.add(frame)
             if not named or named[-1] != frame:
                 named.append(frame)
         return tuple(named[:_DEEPEST])
@@ -106,6 +111,11 @@ def _measured(stack: Sequence[CodeType]) -> Iterator[CodeType]:
 def _is_within(function: CodeType) -> bool:
     """Whether a frame counts to the one that it is called from."""
     return function.co_qualname.rpartition(".")[2] in _WITHIN
+
+
+def _is_made(function: CodeType) -> bool:
+    """Whether it has no file, but a name such as "<string>"."""
+    return not function.co_filename or function.co_filename.startswith("<")
 
 
 def _leads(function: CodeType) -> bool:
