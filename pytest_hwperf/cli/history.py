@@ -220,7 +220,7 @@ _ARGUMENTS = (
     arg.option("--machine", "DIGITS", "show machines by the first digits of their fingerprint", default=""),
     *(arg.STORE, arg.BASELINE),
     arg.option("--newest", "N", "show the newest runs of each test; default: 1000, in exports all", type=int),
-    arg.option("--as", None, "export the values for other programs", dest="form", choices=["parquet", "otava"]),
+    arg.option("--as", None, "export the values into the --output", dest="form", choices=["parquet", "otava"]),
     arg.several("--output", "FILE", "write FILE.json with values, or FILE.html with charts"),
 )
 COMMAND = arg.Subcommand(

@@ -149,7 +149,7 @@ _ARGUMENTS = (
     arg.option("--from", "FORMAT:FILE", f"read the result of another program: {', '.join(FORMS)}", dest="origin"),
     (
         arg.flag("--verify", "recompute verdicts from the values in the report, and show differences"),
-        arg.option("--as", None, "export the figures for another program", dest="form", choices=[*_EXPORTED]),
+        arg.option("--as", None, "export the figures into the --output", dest="form", choices=[*_EXPORTED]),
         _ANNOTATIONS,
     ),
     _OUTPUT,

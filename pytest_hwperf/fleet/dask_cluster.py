@@ -7,7 +7,7 @@ message marks as pickled, wherever it comes from. Hosts run what this process se
 import queue
 import secrets
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -98,6 +98,10 @@ class DaskCluster:
         self.unanswered: set[str] = set()  # names of hosts that may not have removed what their gate has made
         self._looked_s = self._reached_s = monotonic()
         client.subscribe_topic(self._topic, self._receive)
+
+    @property
+    def addresses(self) -> Collection[str]:
+        return self._workers.values()
 
     def load(self, parcel: bytes, order_for: OrderFor) -> None:
         """Take the project, and what makes the order of a job."""

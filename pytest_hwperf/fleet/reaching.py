@@ -171,6 +171,8 @@ def at_scheduler(address: str, *, encrypted: bool) -> Iterator[DaskCluster]:
     refuse_pickles()
     with closing(_client_at(address)) as client:
         cluster = of_scheduler(client)
+        for worker in cluster.addresses:  # which may be farther away than the scheduler
+            check_encrypted(worker, encrypted=encrypted)
         try:
             yield cluster
         finally:

@@ -177,7 +177,7 @@ _SENTENCES: Mapping[str, str] = {
     "work uncounted": "not counted are {kinds}, {share:%} of the operators: the work is more than the figures",
     "integer work": "most of its work is on integers, and numpy was measured with float32",
     "no peaks": "how fast numpy is here with {threads:count thread} is not known: hwperf doctor measures it",
-    "from caches": "its data move ×{times:2} as fast as numpy reads memory here: they come from caches",
+    "from caches": "its data move ×{times:2} as fast as numpy moves data in memory here: they come from caches",
     "under load": "a latency under a load holds waiting too: profile the same scenario without one",
     "slopes": "counted by two differences of lengths, {apart:2%} apart",
     "no profiler": "the runtime of {scenario} shows no operators",

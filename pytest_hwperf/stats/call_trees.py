@@ -218,7 +218,7 @@ class SampledSides:
         """Return the frames that moved in a tree: of unchanged ones, the changed one that calls them."""
         tree_of_own, by = _owned(tree, self._own), defaultdict[str, dict[str, Seconds]](dict)
         for frame, seconds in holders(self._aligned(tree_of_own)).items() if change else ():
-            by[self._cause(frame, seconds, tree_of_own)][frame] = seconds
+            by[self._cause(frame, tree_of_own)][frame] = seconds
         found = dict[str, Mover]()
         for frame, parts in by.items():
             seconds, inner = _total(parts.values()), self._inside(frame, parts, tree)
@@ -244,15 +244,16 @@ class SampledSides:
             found.append(((*(frame for frame in path[:last] if frame in both), *path[last:]), seconds))
         return _summed(found)
 
-    def _cause(self, frame: str, seconds: Seconds, tree: Tree) -> str:
+    def _cause(self, frame: str, tree: Tree) -> str:
         """Return the innermost changed function within which an unchanged one has moved, or this one."""
         if frame in self._changed or self._changed_below(frame, tree):
             return frame
-        above = ((path[: path.index(frame)], taken) for path, taken in tree.items() if frame in path)
+        above = [(path[: path.index(frame)], taken) for path, taken in tree.items() if frame in path]
+        whole = _total(taken for _, taken in above)
         callers = _summed(  # inner ones first: of equal ones the inner is taken
             (one, taken) for path, taken in above for one in dict.fromkeys(reversed(path)) if one in self._changed
         )
-        holding = [one for one, total in callers.items() if _holds(total.moved, seconds.moved)]
+        holding = [one for one, total in callers.items() if _holds(total.moved, whole.moved)]
         return min(holding, key=lambda one: callers[one].taken, default=frame)
 
     def _inside(self, frame: str, parts: Mapping[str, Seconds], tree: Tree) -> str:

@@ -320,6 +320,11 @@ def test_tables_that_cannot_be_read(asked: Asked) -> None:
     assert [] == [(table, said) for table, complaint, _, said in answers if complaint not in said]
 
 
+def test_a_processor_may_have_been_busy_for_longer_than_the_time_that_went_by(asked: Asked) -> None:
+    """Two clocks measure that: hwperf writes such a share itself."""
+    assert OK == asked(table="scenario,latency_p50_ms,cpu_utilisation_mean\na,1,1.003\nb,2,0.9\n")[0]
+
+
 NAMES: Sequence[tuple[str, int, str]] = (
     ("--reference=onnx_fp23", USAGE, "no such candidate. Did you mean 'onnx_fp32'?"),
     ("--test=other", USAGE, "--test=other: no such test."),

@@ -118,6 +118,21 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> Client:
     return client
 
 
+def test_a_worker_on_another_machine_is_not_used_without_encryption(
+    reached: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though its scheduler is on this one."""
+    monkeypatch.setattr(reaching, "check_encrypted", check_encrypted)
+    for worker, refused in (("tcp://10.0.0.1:4000", True), ("tcp://127.0.0.1:4000", False)):
+        reached.workers = {worker: {"name": "a1", **ONE, "host": "box"}}
+        with (
+            pytest.raises(UsageProblem, match="or --unencrypted") if refused else nullcontext(),
+            config_of_dask({"distributed.comm.tls.client.cert": None}),
+            at_scheduler("tcp://127.0.0.1:8786", encrypted=True),
+        ):
+            pass
+
+
 STAYS = "a1: what its gate has left stays until the next gate there"
 
 
