@@ -54,16 +54,19 @@ def _table(titles: str, rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _corpus() -> Iterator[str]:
+    builds = recorded()
+    others = {one["row"] for records in builds.values() for one in records if one["tool"] != "ours"}
     yield "# A corpus of real changes"
     yield ""
     yield (
         "Commits of public projects between which a call became slower or faster, or did not, and builds that judged "
         "them. A change was timed by alternating processes, without any of the tools (`head/base`). It is gated in the "
-        "direction in which the code gets slower; hwperf also gates the other one. [How to repeat a row]"
+        "direction in which the code gets slower; hwperf also gates the other one. The other tools "
+        f"judged {len(others)} of these rows, drawn at random, as slowdowns or without a change. [How to repeat a row]"
         "(../../benchmarks/README.md#the-corpus)."
     )
     yield from ("", _RECORDED)
-    yield from page({row.name: row for row in read()}, recorded())
+    yield from page({row.name: row for row in read()}, builds)
 
 
 def _code(text: object) -> str:

@@ -1,14 +1,15 @@
 """The corpus of real changes: its rows, and what its recorded builds come to."""
 
+import argparse
 import re
 from pathlib import Path
 
 import pytest
 
-from benchmarks.corpus.__main__ import ways
+from benchmarks.corpus.__main__ import turns, ways
 from benchmarks.corpus.checkouts import Checkout
 from benchmarks.corpus.rows import SMALLEST, Row, read
-from benchmarks.corpus.tables import by_rule, is_right, recorded
+from benchmarks.corpus.tables import by_rule, in_short, is_right, recorded
 from benchmarks.projects import commit
 
 ROOT = Path(__file__).parents[1]
@@ -101,8 +102,18 @@ def test_the_later_commit_is_the_baseline_of_the_other_direction(tmp_path: Path)
 
 
 def test_the_readme_has_what_was_recorded() -> None:
-    """What this package said of all rows on an idle machine."""
+    """The rows of its table, and how often the right function was named on an idle machine."""
     (ours,) = (cells for cells in by_rule(ROWS, recorded()["idle"]) if "hwperf" in cells[0])
-    alarms, found, right = (cell.partition(" (")[0] for cell in ours[1:4])
-    said = f"found {found} slowdowns, named the right function in {right}, and raised {alarms} false alarms"
-    assert said in (ROOT / "README.md").read_text(encoding="utf-8")
+    right, of = ours[3].split(" of ")
+    read_me = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = [*in_short(ROWS, recorded()), f"named the right function in {right} of {of} slowdowns"]
+    assert [] == [line for line in lines if line not in read_me]
+
+
+def test_a_sample_is_always_the_same_and_the_faster_direction_comes_last() -> None:
+    asked = argparse.Namespace(only=[], sample=40, tool=["ours", "asv"], equal=1)
+    made = [*turns(asked)]
+    assert made == [*turns(asked)]
+    assert 40 == len({turn["row"] for turn in made})
+    assert [turn for turn in made if turn["way"] == "faster"] == made[80:]
+    assert {"ours"} == {turn["tool"] for turn in made[80:]}

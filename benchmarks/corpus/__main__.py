@@ -19,6 +19,7 @@ from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from benchmarks import arms
@@ -38,15 +39,24 @@ TOOLS = ("ours", "pytest-benchmark", "pyperf", "asv", "timing")
 
 
 def turns(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield the builds: every row once with each tool, and rows without a change as often as they are asked for."""
+    """Yield the builds: every row once with each tool, and rows without a change as often as they are asked for.
+
+    The faster direction comes last: it can show false alarms alone.
+    """
     chosen = [row for row in rows.read() if not asked.only or any(part in row.name for part in asked.only)]
+    if asked.sample:
+        pairs = [row for row in chosen if row.repository]
+        chosen = Random(0).sample(pairs, min(asked.sample, len(pairs)))
     if not chosen:
         raise SystemExit(f"no row has {' or '.join(asked.only)} in its name")
-    for round_ in range(max(asked.equal, 1)):
-        for row in chosen if round_ == 0 else (row for row in chosen if row.expected == "equal"):
-            for tool in asked.tool:
-                for way in ways(row, tool):
-                    yield {"row": row.name, "digest": row.digest, "tool": tool, "way": way, "round": round_}
+    made = [
+        {"row": row.name, "digest": row.digest, "tool": tool, "way": way, "round": round_}
+        for round_ in range(max(asked.equal, 1))
+        for row in (chosen if round_ == 0 else (row for row in chosen if row.expected == "equal"))
+        for tool in asked.tool
+        for way in ways(row, tool)
+    ]
+    yield from sorted(made, key=lambda turn: turn["way"] == "faster")
 
 
 def ways(row: Row, tool: str) -> Sequence[str]:
@@ -141,6 +151,7 @@ def main() -> None:
     """Make the builds that are asked for, and print the table of all that the file holds."""
     parser = arms.parser(__doc__, "corpus.jsonl")
     parser.add_argument("--only", action="append", default=[], help="rows whose name has this part; repeatable")
+    parser.add_argument("--sample", type=int, metavar="N", help="so many pairs of commits, always the same, at random")
     parser.add_argument("--tool", action="append", default=[], choices=TOOLS, help="default: ours; repeatable")
     parser.add_argument("--busy", type=int, default=0, metavar="N", help="beside so many processes that compute")
     parser.add_argument("--equal", type=int, default=1, help="builds of each row without a change")

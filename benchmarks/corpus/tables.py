@@ -13,6 +13,12 @@ from benchmarks.corpus.rows import Row
 _OURS = "pytest-hwperf"
 _HERE = Path(__file__).parent
 RECORDED = {"idle": _HERE / "idle.jsonl", "next to four busy processes": _HERE / "busy.jsonl"}
+_IN_SHORT = (
+    f"**{_OURS}**",
+    "pytest-benchmark `median:2%`",
+    "pyperf `compare_to`",
+    "asv `compare --factor 1.02`",
+)
 HEAD = ("tool and rule", "false alarms", "slowdowns found", "function named right", "no verdict", "median s")
 
 
@@ -50,6 +56,14 @@ def _upgrade(row: Row, one: Record) -> tuple[object, ...]:
 def summary(rows: Mapping[str, Row], records: Iterable[Record]) -> str:
     """Return the table of tools: alarms and finds out of the builds that gave a verdict."""
     return tables.markdown(HEAD, by_rule(rows, [one for one in records if one["tool"] != "timing"]))
+
+
+def in_short(rows: Mapping[str, Row], builds: Mapping[str, Sequence[Record]]) -> Iterator[str]:
+    """Yield the lines of the README's table: false alarms and finds of each tool, in each condition of the machine."""
+    said = [{rule: cells for rule, *cells in by_rule(rows, records)} for records in builds.values()]
+    for rule in _IN_SHORT:
+        cells = [one.get(rule, ["not run"] * 2)[:2] for one in said]
+        yield f"| {rule} | {' | '.join(cell.partition(' (')[0] for pair in cells for cell in pair)} |"
 
 
 def whole(rows: Mapping[str, Row], records: Sequence[Record]) -> str:

@@ -5,7 +5,7 @@ its cost is known.
 """
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -32,7 +32,7 @@ _WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
 _MADE = "compiled at run time"  # in place of a file
 _AROUND = {"_pytest", "pluggy"}  # packages that call what is measured
 _TRACER = {("site-packages", "coverage"), ("dist-packages", "coverage")}  # it is called at any frame, also at ours
-_is_of_this_package = cache(is_of_this_package)
+_is_of_this_package, _digest_of = cache(is_of_this_package), cache(digest_of)
 
 
 class FrameNames:
@@ -41,7 +41,7 @@ class FrameNames:
     def __init__(self, root: Path) -> None:
         self.lines: dict[str, int] = {}  # frame → line on which its function begins
         self.own: set[str] = set()  # frames of the user's own code
-        self.codes: dict[str, str] = {}  # frame of the user's own code, also of what is never called → digest of it
+        self._digests = defaultdict[str, set[str]](set)  # frame of the user's own code → digests of all that have it
         tree = tree_around(root)  # the tests may have a root of their own within it
         self._is_own = cache(lambda file: is_own(file, tree))
         self._relative = cache(lambda file: relative(file, root))
@@ -53,15 +53,18 @@ class FrameNames:
         self.lines.setdefault(shown, 0 if is_made else function.co_firstlineno)
         if not is_made and self._is_own(function.co_filename):
             self.own.add(shown)
-            if shown not in self.codes:
-                self.codes[shown] = digest_of(function)
+            self._digests[shown].add(_digest_of(function))
         return shown
 
     def _shown(self, function: CodeType, file: str) -> str:
         return visible(f"{function.co_qualname[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
 
-    def note_loaded(self) -> None:
-        """Note the code of all functions of the user's modules: the other side may call what this one does not."""
+    def codes(self) -> dict[str, str]:
+        """Return the digest of all functions of the user's modules: the other side may call what this one does not.
+
+        Several of one name, such as lambdas, have one together; where not all of them are known, they have none.
+        """
+        whole = defaultdict[str, set[str]](set)
         for module in list(sys.modules.values()):
             loader = vars(module).get("__loader__") if type(module) is ModuleType else None
             if type(loader) is SourceFileLoader and self._is_own(loader.path):
@@ -69,7 +72,9 @@ class FrameNames:
                     waiting = [loader.get_code(loader.name)]
                     for code in filter(None, waiting):  # which grows meanwhile
                         waiting += (one for one in code.co_consts if isinstance(one, CodeType))
-                        self.codes.setdefault(self._shown(code, self._relative(loader.path)), digest_of(code))
+                        whole[self._shown(code, self._relative(loader.path))].add(digest_of(code))
+        part = {frame: digests for frame, digests in self._digests.items() if frame not in whole and len(digests) == 1}
+        return {frame: " ".join(sorted(digests)) for frame, digests in (part | whole).items()}
 
     def path(self, stack: Sequence[CodeType]) -> tuple[str, ...]:
         """Return the frames of a stack from the measured callable inwards: none of this package and of pytest.
@@ -223,13 +228,11 @@ def sample_functions(batch: Batch, root: Path, seconds: float, within: CodeType 
     if not total:
         raise MeasurementError(str(state("not sampled")))
     kept = folded(stacks, _LEAST_SHARE * total)
-    functions = _functions(names, counted)
-    names.note_loaded()
     return SampledCalls(
         source=SAMPLED_BY.format(milliseconds=_INTERVAL_S * 1000),
         stacks={";".join(path): taken / total * _undisturbed(slowed) * 1e-9 for path, taken in kept.items()},
-        functions=functions,
-        codes=dict(islice(names.codes.items(), _MOST_CODES)),
+        functions=_functions(names, counted),
+        codes=dict(islice(names.codes().items(), _MOST_CODES)),
         call_s=_undisturbed(slowed) * 1e-9,
         plain_s=_undisturbed(plain) * 1e-9,
         samples=sum(one.count for one in sessions),

@@ -56,7 +56,7 @@ class SampledCalls(Record, frozen=True, kw_only=True):
     # profiler, without what was called from there.
     stacks: Mapping[str, Size]
     functions: Mapping[str, SampledFunction]  # by frame
-    codes: Mapping[str, str]  # frame of the user's own code, called or not → digest of what it does by itself
+    codes: Mapping[str, str]  # frame of the user's own code, called or not → digests of what it does by itself
     call_s: Size  # mean of a call under the profiler
     plain_s: Size  # and of one without it, in the same process
     samples: Count

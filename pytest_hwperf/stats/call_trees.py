@@ -253,7 +253,12 @@ class SampledSides:
         callers = _summed(  # inner ones first: of equal ones the inner is taken
             (one, taken) for path, taken in above for one in dict.fromkeys(reversed(path)) if one in self._changed
         )
-        holding = [one for one, total in callers.items() if _holds(total.moved, whole.moved)]
+        holding = [
+            one
+            for one, total in callers.items()
+            if _holds(total.moved, whole.moved)
+            or (one not in self._then and _holds(sum(total.candidate), sum(whole.candidate)))  # all calls go through it
+        ]
         return min(holding, key=lambda one: callers[one].taken, default=frame)
 
     def _inside(self, frame: str, parts: Mapping[str, Seconds], tree: Tree) -> str:

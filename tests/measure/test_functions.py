@@ -250,8 +250,12 @@ def test_code_of_the_repository_is_the_users_also_outside_the_root_of_the_tests(
 def test_the_code_of_functions_that_no_call_has_reached_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nested ones too; of a module whose file is broken since its import, and of what is installed, nothing is."""
-    source = "class Tree:\n    def copy(self):\n        def part():\n            return 1\n        return part\n"
+    """Nested ones too; of a module whose file is broken since its import, and of what is installed, nothing is.
+
+    Functions of one name have their codes together.
+    """
+    source = "PAIR = (lambda: 1), (lambda: 2)\n"
+    source += "class Tree:\n    def copy(self):\n        def part():\n            return 1\n        return part\n"
     for name in ("trees", "later", "site-packages/other"):
         path = tmp_path / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
@@ -263,16 +267,28 @@ def test_the_code_of_functions_that_no_call_has_reached_is_known(
     (tmp_path / "later.py").write_text("def broken(:\n")
 
     found = FrameNames(tmp_path)
-    found.note_loaded()
-    functions = {frame for frame in found.codes if "copy" in frame}
+    codes = found.codes()
+    functions = {frame for frame in codes if "copy" in frame}
     assert {"Tree.copy (trees.py)", "Tree.copy.<locals>.part (trees.py)"} == functions
-    assert digest_of(sys.modules["trees"].Tree.copy.__code__) == found.codes["Tree.copy (trees.py)"]
+    assert digest_of(sys.modules["trees"].Tree.copy.__code__) == codes["Tree.copy (trees.py)"]
+    assert (
+        " ".join(sorted(digest_of(one.__code__) for one in sys.modules["trees"].PAIR)) == codes["<lambda> (trees.py)"]
+    )
     assert {} == found.lines
+
+
+def test_one_of_several_functions_of_a_name_has_no_code(names: FrameNames) -> None:
+    """The other sides may have met another one of them first."""
+    others = [code("predict", f"{ROOT}/src/model.py", line).replace(co_consts=(line,)) for line in (4, 9)]
+    for one in others:
+        names.path([OWN, one])
+    assert {} == names.codes()
 
 
 def test_code_is_told_apart_that_is_the_users_and_has_a_file(names: FrameNames) -> None:
     names.path([OWN, code("made", "", 3), PREDICT])
-    assert {"predict (src/model.py)": digest_of(PREDICT)} == names.codes
+    assert digest_of(PREDICT) == names.codes()["predict (src/model.py)"]
+    assert "made (compiled at run time)" not in names.codes()
     assert {"made (compiled at run time)": 0, "predict (src/model.py)": 4} == names.lines
 
 

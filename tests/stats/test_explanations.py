@@ -367,6 +367,15 @@ def test_a_function_that_one_side_alone_has_does_not_hold_what_both_have_in_it(c
         assert pytest.approx(1, abs=0.1) == mover.share
 
 
+def test_a_new_function_through_which_all_calls_go_is_named_with_what_they_cost_more(comparison: Comparison) -> None:
+    """It checks arguments, and what it calls takes longer than when it was called directly."""
+    then = repeats({"predict>where": 5, "predict": 1}, version="then")
+    now = repeats({"predict>check>where": 7, "predict>check": 1, "predict": 1}, version="now", changed=["check"])
+    (mover,) = explained_by(comparison, then, now).movers
+    assert "check" == mover.name
+    assert pytest.approx(1, abs=0.1) == mover.share
+
+
 def test_movers_that_do_not_add_up_are_said(comparison: Comparison) -> None:
     """One of +3 ms is clear; each of thirty others takes 0.1 ms more, in which its repeats differ as much."""
     few = {f"predict{n}": 0.1 for n in range(30)}
