@@ -35,7 +35,7 @@ _LARGEST = 1 << 30  # bytes: it lies in the memory of this process and of each h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """What every host gets."""
+    """What every host with a gate gets."""
 
     root: Path
     folder: str  # within it, in which pytest is started

@@ -2,8 +2,8 @@
 
 By this one rule they are ranked, recommended and drawn. Pairs of fresh processes decide where they were run, and paired
 examples decide accuracy. Otherwise the intervals of both decide, and a timing of one process lies as far off as
-processes of equal code may differ. "As good" means shown to be within a margin; what is not shown is inconclusive. The
-same rule says whether quantisation pays.
+processes of equal code may differ. "As good" means shown to be within a margin, and for accuracy no shown loss; what is
+not shown is inconclusive. The same rule says whether quantisation pays.
 """
 
 import dataclasses
@@ -178,7 +178,7 @@ DIMENSIONS: Mapping[str, Key] = {  # what candidates are compared by, latency pe
     "memory": MEMORY,
     "energy": (ENERGY, "mean"),
 }
-MOST_LOSS = 0.01  # of accuracy: 1 point is within the margin
+MOST_LOSS = 0.01  # of accuracy: 1 point is within the margin, unless the loss is shown
 ALPHA = 0.01  # one-sided, of each answer
 
 _DECIDED = ("regressed", "improved", "equivalent")
