@@ -62,7 +62,7 @@ def _corpus() -> Iterator[str]:
         "Commits of public projects between which a call became slower or faster, or did not, and builds that judged "
         "them. A change was timed by alternating processes, without any of the tools (`head/base`). It is gated in the "
         "direction in which the code gets slower; hwperf also gates the other one. The other tools "
-        f"judged {len(others)} of these rows, drawn at random, as slowdowns or without a change. [How to repeat a row]"
+        f"judged {len(others)} of these rows, drawn at random, in the slower direction alone. [How to repeat a row]"
         "(../../benchmarks/README.md#the-corpus)."
     )
     yield from ("", _RECORDED)

@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks import arms
 from benchmarks.corpus import rows, timing
-from benchmarks.corpus.checkouts import TESTS, Checkout
+from benchmarks.corpus.checkouts import FUNCTION, TESTS, Checkout
 from benchmarks.corpus.rows import Row
 from benchmarks.corpus.tables import whole
 from benchmarks.gate import tools
@@ -130,7 +130,10 @@ def _upgraded(row: Row, checkout: Checkout) -> dict[str, Any]:
 
 
 def _told(report: Path) -> dict[str, Any]:
-    """Return the outcome of the median latency, its change with both ends, and the function that is named as cause."""
+    """Return the outcome of the median latency, its change with both ends, and the function that is named as cause.
+
+    Of the call itself, which no commit changes, it is the one that most of it is in.
+    """
     if not report.exists():
         return {}
     judgements = from_json(ReportFile, report.read_bytes()).report.judgements
@@ -141,10 +144,15 @@ def _told(report: Path) -> dict[str, Any]:
                 "outcome": found.outcome,
                 "change": [change.value, change.low, change.high] if change else None,
                 "pairs": found.pairs,
-                "named": found.moved.texts.get("name", "") if found.moved else "",
+                "named": _named(found.moved.texts) if found.moved else "",
                 "said": str(found.moved or found.cause or ""),
             }
     return {}
+
+
+def _named(texts: Mapping[str, str]) -> str:
+    inner = texts.get("where", "").partition("most of it in ")[2].rpartition(" (")[0]
+    return inner if inner and texts.get("name") == FUNCTION else texts.get("name", "")
 
 
 def main() -> None:

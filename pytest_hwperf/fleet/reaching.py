@@ -223,8 +223,8 @@ def check_encrypted(address: str, *, encrypted: bool) -> None:
     certificate = dask.config.get("distributed.comm.tls.client.cert", None)
     if not certificate or (address and not address.startswith("tls://")):
         raise UsageProblem(
-            "who can reach an unencrypted scheduler of dask can run code on its hosts: configure distributed.comm.tls "
-            "of dask and give tls://…, or --unencrypted in a network where everyone is trusted"
+            f"who can reach {address or 'an unencrypted scheduler of dask'} can run code there: configure "
+            "distributed.comm.tls of dask and give tls://…, or --unencrypted in a network where everyone is trusted"
         )
 
 

@@ -15,15 +15,15 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 from time import perf_counter, perf_counter_ns, thread_time, thread_time_ns
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType
 
-from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative, tree_around
+from pytest_hwperf.host.source_files import is_of_this_package, is_own, loaded_modules, relative, tree_around
 from pytest_hwperf.host.ticks import IN_MAIN_THREAD, SAMPLED_BY, ticking
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.profiles import SampledCalls, SampledFunction
 from pytest_hwperf.records.text import visible
-from pytest_hwperf.stats.changed_code import digest_of
+from pytest_hwperf.stats.changed_code import UNREADABLE, digest_of
 
 _LONGEST_NAME = 200  # characters
 _DEEPEST = 100  # frames that are kept of a stack, the outermost
@@ -33,6 +33,13 @@ _MADE = "compiled at run time"  # in place of a file
 _AROUND = {"_pytest", "pluggy"}  # packages that call what is measured
 _TRACER = {("site-packages", "coverage"), ("dist-packages", "coverage")}  # it is called at any frame, also at ours
 _is_of_this_package, _digest_of = cache(is_of_this_package), cache(digest_of)
+
+
+class _Reader(SourceFileLoader):
+    """Reads compiled code where it is kept already, and keeps none."""
+
+    def set_data(self, path: str, data: object, *, _mode: int = 0) -> None:
+        """Write nothing into the user's tree."""
 
 
 class FrameNames:
@@ -48,7 +55,7 @@ class FrameNames:
 
     def frame(self, function: CodeType) -> str:
         """Return the name of a frame; no character of it separates frames."""
-        is_made = _is_made(function)
+        is_made = not function.co_filename or function.co_filename.startswith("<")  # such as "<string>"
         shown = self._shown(function, _MADE if is_made else self._relative(function.co_filename))
         self.lines.setdefault(shown, 0 if is_made else function.co_firstlineno)
         if not is_made and self._is_own(function.co_filename):
@@ -60,37 +67,32 @@ class FrameNames:
         return visible(f"{function.co_qualname[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
 
     def codes(self) -> dict[str, str]:
-        """Return the digest of all functions of the user's modules: the other side may call what this one does not.
+        """Return the digest of all functions of the user's modules, also of those that no call of this side reaches.
 
         Several of one name, such as lambdas, have one together; where not all of them are known, they have none.
         """
         whole = defaultdict[str, set[str]](set)
-        for module in list(sys.modules.values()):
-            loader = vars(module).get("__loader__") if type(module) is ModuleType else None
-            if type(loader) is SourceFileLoader and self._is_own(loader.path):
-                with suppress(OSError, ImportError, SyntaxError):  # its file is another one since its import
-                    waiting = [loader.get_code(loader.name)]
+        for file in sorted({*loaded_modules().values()}):
+            if file.endswith(".py") and self._is_own(file):
+                with suppress(OSError, ImportError, *UNREADABLE):  # it is another file since its import
+                    waiting = [_Reader("", file).get_code("")]
                     for code in filter(None, waiting):  # which grows meanwhile
                         waiting += (one for one in code.co_consts if isinstance(one, CodeType))
-                        whole[self._shown(code, self._relative(loader.path))].add(digest_of(code))
+                        if code.co_name != "<module>" and not _is_within(code):
+                            whole[self._shown(code, self._relative(file))].add(digest_of(code))
         part = {frame: digests for frame, digests in self._digests.items() if frame not in whole and len(digests) == 1}
         return {frame: " ".join(sorted(digests)) for frame, digests in (part | whole).items()}
 
     def path(self, stack: Sequence[CodeType]) -> tuple[str, ...]:
         """Return the frames of a stack from the measured callable inwards: none of this package and of pytest.
 
-        A function that calls itself is there once. One that was compiled at run time is the user's where their code
-        calls it, such as a method of a data class.
+        A function that calls itself is there once.
         """
-        named, is_of_user = list[str](), False
+        named: list[str] = []
         for function in _measured(stack):
             if named and _is_within(function):
                 continue
             frame = self.frame(function)
-            if not _is_made(function):
-                is_of_user = frame in self.own
-            elif is_of_user and not function.co_filename.startswith("<frozen "):  # part of Python
-                self.own.add(frame)
             if not named or named[-1] != frame:
                 named.append(frame)
         return tuple(named[:_DEEPEST])
@@ -116,11 +118,6 @@ def _measured(stack: Sequence[CodeType]) -> Iterator[CodeType]:
 def _is_within(function: CodeType) -> bool:
     """Whether a frame counts to the one that it is called from."""
     return function.co_qualname.rpartition(".")[2] in _WITHIN
-
-
-def _is_made(function: CodeType) -> bool:
-    """Whether it has no file, but a name such as "<string>"."""
-    return not function.co_filename or function.co_filename.startswith("<")
 
 
 def _leads(function: CodeType) -> bool:

@@ -20,7 +20,7 @@ class Mover(Record, frozen=True, kw_only=True):
     where: str  # FILE:LINE where it begins, in the candidate if it is there, relative to its tree; "" of operators
     within: str = ""  # "name (FILE:LINE)" of a function that it calls and that most of it is spent in; "" where none is
     holds: str = ""  # "name (FILE:LINE), …" of changed functions that an unchanged one calls
-    baseline: Size  # of a call, in s or B; mean of the repeats; 0 where it is never called
+    baseline: Size  # of a call, in s or B, in what moved of it and what it calls; mean of the repeats
     candidate: Size
     low: Number  # least that any two repeats of the sides are apart (candidate - baseline), in s or B
     high: Number  # most

@@ -21,7 +21,7 @@ from pytest_hwperf.records.text import named
 MODULE = "<module>"  # key of what runs when the file is imported
 
 _WHOLE = (frozenset({MODULE}), frozenset({MODULE}))
-_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
 
 
 def changed_code(baseline: bytes, candidate: bytes) -> tuple[frozenset[str], frozenset[str]]:
@@ -35,7 +35,7 @@ def changed_code(baseline: bytes, candidate: bytes) -> tuple[frozenset[str], fro
     try:
         with warnings.catch_warnings(action="ignore"):
             then, now = (compile(source, "", "exec", dont_inherit=True) for source in (baseline, candidate))
-    except _UNREADABLE:
+    except UNREADABLE:
         return _WHOLE
     pairs, waiting = list[tuple[CodeType, CodeType]](), [(then, now)]
     for one, other in waiting:  # which grows meanwhile

@@ -20,7 +20,8 @@ from pytest_hwperf.records.profiles import (
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import relative
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.call_trees import SampledSides, Seconds, stacks_of
+from pytest_hwperf.stats.call_trees import Seconds, stacks_of
+from pytest_hwperf.stats.movers import SampledSides
 
 MOST_OF_IT = 0.5  # of a change: what operators hold of it is not looked for in functions
 LEAST_COVERAGE = 0.8  # of a call: below it the profile says too little about the rest
@@ -139,8 +140,9 @@ def explain_functions(
         overhead = fmean(one.call_s / one.plain_s for one in profiles) - 1
     tree, withheld = sides.tree(baseline_s, candidate_s), None
     distorts = overhead is not None and overhead > _DISTORTING
-    clear = sides.movers(tree, candidate_s - baseline_s) if has_changed(comparison) else {}
-    movers = () if distorts else sides.seen_apart(clear)
+    clear = sides.moved(tree) if has_changed(comparison) and candidate_s != baseline_s else {}
+    movers = sides.movers(tree, {} if distorts else sides.seen(clear), candidate_s - baseline_s)
+    movers = movers if any(one.share > 0 for one in movers) else []  # what moved against the change is no cause of it
     if has_changed(comparison) and not movers:
         changed = f"; changed functions that it runs: {sides.changed}" if sides.changed else ""
         kind = "profiler distorts" if distorts else "profiles unlike pairs" if clear else "nothing moved"

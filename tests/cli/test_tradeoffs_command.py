@@ -301,7 +301,7 @@ TABLES: Sequence[tuple[str, str]] = (
     ("\ufefflatency,scenario\n1,a\n", "'latency': Did you mean"),  # a byte order mark takes no column
     ("scenario,latency\na,1\n", "no column of a metric"),
     ("scenario,latency_p50\na,1\n", "'latency_p50': Did you mean 'latency_p50_ms'?"),
-    ("scenario,cpu_utilization\na,95\n", "cpu_utilization=95 is a share between 0 and 1"),
+    ("scenario,cpu_utilization\na,1.6\n", "cpu_utilization=1.6 is a share between 0 and 1"),
     ("scenario,latency_p50_ms\n", "has no row"),
     ("scenario,latency_p50_ms\na,fast\n", "line 2: latency_p50_ms=fast is no number of at least 0"),
     ("scenario,latency_p50_ms\na,inf\n", "line 2: latency_p50_ms=inf is no number of at least 0"),

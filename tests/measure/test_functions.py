@@ -292,15 +292,6 @@ def test_code_is_told_apart_that_is_the_users_and_has_a_file(names: FrameNames) 
     assert {"made (compiled at run time)": 0, "predict (src/model.py)": 4} == names.lines
 
 
-def test_a_function_compiled_at_run_time_is_the_users_where_their_code_calls_it(names: FrameNames) -> None:
-    """A method of a data class is, and neither one that a library calls nor a part of Python."""
-    made = [code(name, "<string>", 1) for name in ("__init__", "__call__", "")]
-    imports = code("_handle_fromlist", "<frozen importlib._bootstrap>", 1)
-    for path in ([PREDICT, made[0]], [PREDICT, SPLIT, made[1]], [made[2], PREDICT], [PREDICT, imports]):
-        names.path([OWN, *path])
-    assert {"predict (src/model.py)", "__init__ (compiled at run time)"} == names.own
-
-
 def test_a_hostile_name_separates_no_frames_and_moves_no_cursor(names: FrameNames) -> None:
     """Code objects may have any name, and files any path."""
     odd = code("a;b\x1b[2J" + 500 * "x", f"{ROOT}/a;b.py", 1)

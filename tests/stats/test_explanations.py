@@ -15,7 +15,7 @@ from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, Judgement, Policy
 from pytest_hwperf.reports.table import rows
-from pytest_hwperf.stats.call_trees import Seconds, holders, renames
+from pytest_hwperf.stats.call_trees import Seconds, holders
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.explanations import (
     by_family,
@@ -28,6 +28,7 @@ from pytest_hwperf.stats.explanations import (
     profile_of,
     profiler_costs,
 )
+from pytest_hwperf.stats.movers import renames
 from pytest_hwperf.stats.replay import recompute
 from pytest_hwperf.stats.sequence import decide
 from pytest_hwperf.stats.verdicts import explain, judge
@@ -295,7 +296,7 @@ def test_an_unchanged_function_is_named_after_the_changed_ones_in_it(comparison:
     table: list[tuple[Sequence[str], str]] = [
         ([], "tokenize (model.py:7) +"),
         (["predict", "tokenize"], "tokenize (model.py:7) +"),
-        (["predict", "split"], "split (model.py:7), changed, within tokenize (model.py:7) +"),
+        (["predict", "split"], "predict (model.py:7, most of it in tokenize (model.py:7)) +"),
         (["split"], "split (model.py:7), changed, within tokenize (model.py:7) +"),
         (
             ["split", "a", "b", "c"],
@@ -374,6 +375,43 @@ def test_a_new_function_through_which_all_calls_go_is_named_with_what_they_cost_
     (mover,) = explained_by(comparison, then, now).movers
     assert "check" == mover.name
     assert pytest.approx(1, abs=0.1) == mover.share
+
+
+def test_a_new_function_that_calls_many_known_ones_is_named(comparison: Comparison) -> None:
+    """None of what it calls has clearly moved."""
+    parts = {"predict": 5, **{f"predict>part{number}": 0.1 for number in range(30)}}
+    now = repeats(
+        {**parts, **{f"predict>all>part{number}": 0.1 for number in range(30)}}, version="now", changed=["all"]
+    )
+    assert ["all"] == [one.name for one in explained_by(comparison, repeats(parts, version="then"), now).movers]
+
+
+def test_a_function_is_not_blamed_where_another_one_takes_less(comparison: Comparison) -> None:
+    """It takes more of the call, and not more time."""
+    then, now = (repeats({"predict>embed": 6, "predict>score": ms}, plain_ms=6 + ms) for ms in (4, 2))
+    assert () == explain_functions(SLOWER, scaled(comparison, 10, 12), then, now).movers
+
+
+def test_a_changed_caller_is_named_at_any_speed_of_the_machine(comparison: Comparison) -> None:
+    """All of a call is in it, so that its own share has not moved; that of what it calls has."""
+    parts = [{"predict>clean>strip": ms, "predict>clean": 8} for ms in (2, 4)]
+    sides = [
+        [sampled(part, plain_ms=speed * sum(part.values()), version=version, changed=["predict"]) for speed in speeds]
+        for part, version, speeds in zip(parts, ("then", "now"), (SPEEDS[:3], SPEEDS[2::-1]), strict=True)
+    ]
+    (mover,) = explain_functions(SLOWER, scaled(comparison, 10, 12), *sides).movers
+    assert ("predict", "strip (model.py:7)") == (mover.name, mover.within)
+
+
+def test_of_several_changed_callers_that_share_a_move_none_is_named(comparison: Comparison) -> None:
+    """Nor one around them: what they call is."""
+    parts, version = (
+        {"predict": 4, "predict>a>strip": 2, "predict>b>strip": 2},
+        {"predict>a>strip": 4, "predict>b>strip": 4},
+    )
+    for changed in (["a", "b"], ["predict", "a", "b"]):
+        then, now = (repeats(one, version=str(one), changed=changed) for one in (parts, parts | version))
+        assert [("strip", "")] == [(one.name, one.within) for one in explained_by(comparison, then, now).movers]
 
 
 def test_movers_that_do_not_add_up_are_said(comparison: Comparison) -> None:

@@ -238,7 +238,8 @@ def _explained(one: Explanation) -> Plain:
         calls = (mover.baseline_calls, mover.candidate_calls)
         often = "" if None in calls else " → ".join(f"{count:.6g}" for count in calls if count is not None)
         values = units.show_move(mover.baseline, mover.candidate, unit)
-        movers.append([visible(mover.name), visible(mover.where), values, units.show_share(mover.share), often])
+        where = ", most of it in ".join(filter(None, (mover.where, mover.within)))
+        movers.append([visible(mover.name), visible(where), values, units.show_share(mover.share), often])
     scale, name = units.scale_for(unit, max(one.baseline, one.candidate))
     return {
         "metric": visible(f"{one.metric} {one.statistic}"),
