@@ -70,7 +70,7 @@ def gpu_scenario(name: str, model: Any, X: Any, threads: int, access: OnnxGpuAcc
     if not gpus.models:
         raise ScenarioUnavailable(f"no NVIDIA GPU: {gpus.why_none}")
     available = _runtime(access).get_available_providers()
-    if asked.provider not in available:  # it would run on the processor without a word
+    if asked.provider not in available:  # it would run on the processor, with a warning
         raise MeasurementError(
             f"this machine has a GPU ({gpus.name}), and the installed ONNX Runtime has no {asked.provider} "
             f"(only {', '.join(available)}): {_INSTALL}, or drop the scenario {name}"

@@ -57,7 +57,7 @@ def runtime_version() -> str:
 
 
 def check_providers(effective: list[str]) -> None:
-    """Refuse a session on another provider: a missing one falls back silently."""
+    """Refuse a session on another provider: a missing one falls back with a warning."""
     if effective != [PROVIDER]:
         raise MeasurementError(
             f"ONNX Runtime runs on {', '.join(effective) or 'no provider'} where {PROVIDER} was asked for: "
