@@ -169,7 +169,7 @@ class Settings:
         default="300",
     )
     silence_s: float = _ini(
-        "Retry a test alone after this many seconds without an answer, or half of the time left.",
+        "Retry silent tests alone after these seconds, or half the time left.",
         parse=seconds(_DAY_S),
         name="silence",
         default="60",
