@@ -174,15 +174,20 @@ _STORED = (
     arg.BASELINE,
 )
 _EVERY = arg.option("--baseline", "NAME", "take only the baseline of this name; default: all")
+_FOUND = {0: "done", 1: "nothing matched"}
 COMMAND = arg.Subcommand(
     "baseline",
     None,
     "list, show, accept, remove, prune or copy stored runs",
     actions=(
-        arg.Subcommand("list", list_runs, "list tests with stored runs", (arg.STORE, _EVERY)),
-        arg.Subcommand("show", show_runs, "show the newest stored figures of tests on each machine", _STORED),
-        arg.Subcommand("remove", remove_runs, "remove stored and rejected runs of tests", _STORED),
-        arg.Subcommand("accept", accept_runs, "accept the newest rejected runs as the new baseline", _STORED),
+        arg.Subcommand("list", list_runs, "list tests with stored runs", (arg.STORE, _EVERY), answers=_FOUND),
+        arg.Subcommand(
+            "show", show_runs, "show the newest stored figures of tests on each machine", _STORED, answers=_FOUND
+        ),
+        arg.Subcommand("remove", remove_runs, "remove stored and rejected runs of tests", _STORED, answers=_FOUND),
+        arg.Subcommand(
+            "accept", accept_runs, "accept the newest rejected runs as the new baseline", _STORED, answers=_FOUND
+        ),
         arg.Subcommand(
             "prune",
             prune_runs,
@@ -198,6 +203,7 @@ COMMAND = arg.Subcommand(
                 arg.option("target", "TO", "copy to this store, e.g. sql:sqlite:///team.db"),
                 _EVERY,
             ),
+            answers={0: "copied", 1: "nothing to copy, or a run could not be copied"},
         ),
         arg.Subcommand(
             "upgrade",

@@ -161,7 +161,7 @@ _SENTENCES: Mapping[str, str] = {
     "profiles unlike pairs": "{repeats:count profile} of each side did not show the change that the pairs have found: "
     "measure on a quieter machine to see which {what} moved{changed}",
     "nothing to explain": "the pairs have found no change to explain",
-    "movers miss": "the listed functions add up to {covered:%} of the change",
+    "movers miss": "the listed parts add up to {covered:%} of the change",
     "profiler distorts": "not explained: calls took ×{times:2} as long under the profiler, too long to trust it"
     "{changed}",
     "profiler slows": "calls took {overhead:%} longer under the profiler, those of many short functions most of all",
@@ -204,8 +204,8 @@ _SENTENCES: Mapping[str, str] = {
     "no margin": "no number of examples excludes a loss of nothing: give a margin, such as "
     "--margin=accuracy={points:g}pp",
     "few pairs": "{n:count pair} cannot decide this: about {needed:.0f} would",
-    "many pairs": "{n:count pair} cannot decide this: about {needed:.0f} would, and at most {most:.0f} are run: give a "
-    "larger margin, or a quieter machine",
+    "many pairs": "{n:count pair} cannot decide this: about {needed:.0f} would, and at most {most:.0f} are run: use a "
+    "quieter machine, or give a larger margin or another limit",
     "mean only": "{tests} limit a mean alone (latency_mean_ms, throughput_min_qps), which a few slow calls hardly "
     "move: add latency_p95_ms or latency_p99_ms",
     "other batch served": "batches of {served} rows are served (hwperf_serving_batch), and others were measured: "

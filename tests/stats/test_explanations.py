@@ -427,7 +427,7 @@ def test_movers_that_do_not_add_up_are_said(comparison: Comparison) -> None:
     found = explained_by(comparison, then, now)
     assert "embed" == found.movers[0].name
     assert found.covered < 0.8
-    assert f"the listed functions add up to {100 * found.covered:.0f} % of the change" == str(found.remarks[0])
+    assert f"the listed parts add up to {100 * found.covered:.0f} % of the change" == str(found.remarks[0])
 
 
 def test_equal_code_has_no_mover(comparison: Comparison) -> None:

@@ -106,7 +106,10 @@ def test_inconclusive_comparisons_say_what_is_still_needed() -> None:
     table: list[tuple[Comparison, str]] = [
         (latency("inconclusive", 0.012, 0.004, 0.032), "8 pairs cannot decide this: about 50 would"),
         (latency("inconclusive", 0.03, 0.015, 0.045), "8 pairs cannot decide this: about 19 would"),
-        (latency("inconclusive", 0.019, -0.03, 0.06), "and at most 60 are run: give a larger margin"),
+        (
+            latency("inconclusive", 0.019, -0.03, 0.06),
+            "and at most 60 are run: use a quieter machine, or give",
+        ),
         (replace(latency("inconclusive", -0.03, -0.045, -0.01), metric="throughput"), "about 30 would"),
         (latency("inconclusive", 0.02, 0.01, 0.03), ""),
         (latency("inconclusive", 0.01, None, 0.03), ""),
