@@ -124,7 +124,10 @@ class Explainer:
     def _sampled(self, hypothesis: Hypothesis, seconds: float) -> list[list[SampledCalls]]:
         """Return the profiles of both sides."""
         results = self._repeats(hypothesis.measurement, "functions", seconds)
-        return [[one.functions for one in results[side] if one.functions] for side in SIDES]
+        found = [[one.functions for one in results[side] if one.functions and one.functions.stacks] for side in SIDES]
+        if not all(found):
+            raise MeasurementError(str(state("not sampled")))
+        return found
 
     def _is_late(self) -> bool:
         return monotonic() >= self.sides.until

@@ -5,12 +5,13 @@ its cost is known.
 """
 
 import sys
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.machinery import SourceFileLoader
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_NEWLOCALS
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -32,7 +33,7 @@ _WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
 _MADE = "compiled at run time"  # in place of a file
 _AROUND = {"_pytest", "pluggy"}  # packages that call what is measured
 _TRACER = {("site-packages", "coverage"), ("dist-packages", "coverage")}  # it is called at any frame, also at ours
-_is_of_this_package, _digest_of = cache(is_of_this_package), cache(digest_of)
+_is_of_this_package = cache(is_of_this_package)
 
 
 class _Reader(SourceFileLoader):
@@ -74,14 +75,11 @@ class FrameNames:
         whole = defaultdict[str, set[str]](set)
         for file in sorted({*loaded_modules().values()}):
             if file.endswith(".py") and self._is_own(file):
-                with suppress(OSError, ImportError, *UNREADABLE):  # it is another file since its import
-                    waiting = [_Reader("", file).get_code("")]
-                    for code in filter(None, waiting):  # which grows meanwhile
-                        waiting += (one for one in code.co_consts if isinstance(one, CodeType))
-                        if code.co_name != "<module>" and not _is_within(code):
-                            whole[self._shown(code, self._relative(file))].add(digest_of(code))
+                for code in _functions_in(file):
+                    whole[self._shown(code, self._relative(file))].add(_digest_of(code))
         part = {frame: digests for frame, digests in self._digests.items() if frame not in whole and len(digests) == 1}
-        return {frame: " ".join(sorted(digests)) for frame, digests in (part | whole).items()}
+        found = {frame: " ".join(sorted(digests)) for frame, digests in (part | whole).items()}
+        return {one: found[one] for one in sorted(found, key=lambda one: one not in self.lines)}  # called ones first
 
     def path(self, stack: Sequence[CodeType]) -> tuple[str, ...]:
         """Return the frames of a stack from the measured callable inwards: none of this package and of pytest.
@@ -96,6 +94,24 @@ class FrameNames:
             if not named or named[-1] != frame:
                 named.append(frame)
         return tuple(named[:_DEEPEST])
+
+
+def _functions_in(file: str) -> Iterator[CodeType]:
+    """Yield the code of all functions of a module; of a file that is another one since its import, maybe none."""
+    waiting = list[CodeType | None]()
+    with suppress(OSError, ImportError, *UNREADABLE), warnings.catch_warnings(action="ignore"):
+        waiting.append(_Reader("", file).get_code(""))
+    for code in filter(None, waiting):  # which grows meanwhile
+        waiting += (one for one in code.co_consts if isinstance(one, CodeType))
+        if code.co_flags & CO_NEWLOCALS and not _is_within(code):  # neither a module nor a class
+            yield code
+
+
+@cache
+def _digest_of(function: CodeType) -> str:
+    """Return the digests of a function and of the comprehensions in it, whose time counts to it."""
+    within = (one for one in function.co_consts if isinstance(one, CodeType) and _is_within(one))
+    return "".join([digest_of(function), *map(_digest_of, within)])
 
 
 def is_measured(function: CodeType) -> bool:

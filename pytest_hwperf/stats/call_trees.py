@@ -49,8 +49,8 @@ class Seconds:
     def all_moved(self, sign: float) -> bool:
         """Whether all repeats moved in this direction: one side beyond the other, or each of six, or more, for itself.
 
-        Both sides of a repeat run at the same time, when the machine is as fast as it is then. Of equal sides one in 20
-        is the one, and one in 64 the other.
+        Both sides of a repeat run at the same time, when the machine is as fast as it is then. Equal sides pass the
+        first test once in 20, the second once in 64.
         """
         apart = self.low > 0 if sign > 0 else self.high < 0
         each = [sign * (after - before) for before, after in zip(self.baseline, self.candidate, strict=False)]

@@ -93,7 +93,7 @@ def has_changed(comparison: Comparison) -> bool:
 
 
 def _told(explanations: Sequence[Explanation], operators: Statement | None) -> Statement | None:
-    """Return what is said of the change: its operator if that holds most of it, else its function or allocation."""
+    """Name the operator that holds most of the change, else the function or allocation that holds more than others."""
     if any(one.kind == "operator" and one.movers and one.movers[0].share >= MOST_OF_IT for one in explanations):
         return operators
     others = [one for one in explanations if one.kind != "operator"]
@@ -146,7 +146,7 @@ def explain_functions(
     if has_changed(comparison) and not movers:
         changed = f"; changed functions that it runs: {sides.changed}" if sides.changed else ""
         kind = "profiler distorts" if distorts else "profiles unlike pairs" if clear else "nothing moved"
-        facts = {"repeats": len(baseline), "times": 1 + (overhead or 0.0)}
+        facts = {"repeats": min(len(baseline), len(candidate)), "times": 1 + (overhead or 0.0)}
         withheld = state(kind, what="function", changed=changed, **facts)
     found = explain_nothing(hypothesis, comparison, "function", withheld, movers, (len(baseline), baseline[0].source))
     slow = (state("profiler slows", overhead=overhead),) if overhead and _SLOW < overhead <= _DISTORTING else ()

@@ -38,17 +38,25 @@ class SampledSides:
             {renamed.get(frame, frame): code for one in side for frame, code in one.codes.items()}
             for side, renamed in self._sides
         )
-        # The user's own functions that the calls run and that differ between the sides, or are new.
-        self._changed = {one: None for one in self._now if one in after and before.get(one) != after[one]}.keys()
+        # The user's own functions that the calls run and that differ between the sides, or that one side alone has.
+        # Of one that runs on both, the code may not be known.
+        self._changed = {
+            one: None
+            for one in self._now | self._then
+            if before.get(one) != after.get(one)
+            and (one in after or one not in self._now)
+            and (one in before or one not in self._then)
+        }.keys()
 
     def tree(self, baseline_s: float | None = None, candidate_s: float | None = None) -> Tree:
         """Join the profiles, each scaled to these times of a call, or else to what it took without a profiler."""
         sides: list[list[dict[Path, float]]] = []
+        is_plain = all(one.plain_s for side, _ in self._sides for one in side)  # else some were too short to be timed
         for (profiles, renamed), call_s in zip(self._sides, (baseline_s, candidate_s), strict=True):
             sides.append([])
             for one in profiles:
                 total = sum(one.stacks.values())
-                whole = (one.plain_s or one.call_s) if call_s is None else call_s
+                whole = (one.plain_s if is_plain else one.call_s) if call_s is None else call_s
                 found: dict[Path, float] = {}
                 for stack, seconds in one.stacks.items():
                     path = tuple(renamed.get(frame, frame) for frame in stack.split(SEPARATOR))
@@ -63,13 +71,13 @@ class SampledSides:
         """Return the user's functions that hold the change of a tree, by frame.
 
         A function that one side alone has may have been put between two others: then what it calls is no part of it.
-        Or it does something more: then it is. What explains more of the change is taken.
+        Or it does something more: then it is. The view that leaves less of the change unexplained is used.
         """
         own = owned(tree, self._own)
         whole = total_of(own.values()).moved
 
         def missed(found: Mapping[str, Seconds]) -> float:
-            return abs(whole - sum(one.moved for one in found.values()))
+            return abs(whole - sum(one.moved for one in self.seen(found).values()))
 
         return min(holders(self._looked_through(own)), holders(own), key=missed)
 
@@ -121,10 +129,16 @@ class SampledSides:
         )
 
     def _cause(self, frame: str, tree: Tree) -> str:
-        """Return the innermost changed caller of an unchanged function that holds most of its move, else itself."""
+        """Return the innermost changed caller of an unchanged function that holds most of its move, else itself.
+
+        It is itself where changed functions that it calls hold that. A caller that one side alone has holds it too if
+        all calls of that side come from there.
+        """
+        if frame in self._changed:
+            return frame
         around, below, nearest = list[Seconds](), list[Seconds](), dict[str, None]()
         callers = defaultdict[str, list[Seconds]](list)
-        for path, taken in tree.items() if frame not in self._changed else ():
+        for path, taken in tree.items():
             if frame in path:
                 place = path.index(frame)
                 above = [one for one in path[:place] if one in self._changed]
@@ -140,14 +154,15 @@ class SampledSides:
             one
             for one, total in totals.items()
             if holds(total.moved, whole.moved)
-            or (one not in self._then and holds(sum(total.candidate), sum(whole.candidate)))  # all its calls are there
+            or (one not in self._then and holds(sum(total.candidate), sum(whole.candidate)))
+            or (one not in self._now and holds(sum(total.baseline), sum(whole.baseline)))
         ]
         return min(holding, key=lambda one: totals[one].taken, default=frame)
 
     @property
     def changed(self) -> str:
         """Changed functions that the calls run, as `name (FILE:LINE)`; "" where there are none."""
-        return self._places([*self._changed])
+        return self._places([one for one in self._changed if one in self._now])
 
     def _places(self, frames: Sequence[str]) -> str:
         """Name the first of these functions, and say how many more there are."""
@@ -163,10 +178,11 @@ class SampledSides:
 def renames(baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls]) -> Mapping[str, str]:
     """Return which functions of the baseline have another name in the candidate: frame → frame.
 
-    One that only the baseline has is that of the candidate alone which has its qualified name in another file, or else
-    which is called by the same functions of the same file. Where there are several, none is.
+    One that only the baseline has, called or not, is that of the candidate alone which has its qualified name in
+    another file, or else which is called by the same functions of the same file. Where there are several, none is.
     """
     then, now = ({frame: None for one in side for frame in one.functions} for side in (baseline, candidate))
+    before, after = ({frame for one in side for frame in one.codes} for side in (baseline, candidate))
     callers = defaultdict[str, set[str]](set)  # of what one side alone has
     for side, others in ((baseline, now), (candidate, then)):
         for stack in (stack for one in side for stack in one.stacks):
@@ -175,8 +191,8 @@ def renames(baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls])
                     callers[frame].add(caller)
     found: dict[str, str] = {}
     for by_callers in (False, True):
-        gone = [frame for frame in then if frame not in now and frame not in found]
-        new = [frame for frame in now if frame not in then and frame not in found.values()]
+        gone = [frame for frame in then if frame not in {*now, *after, *found}]
+        new = [frame for frame in now if frame not in {*then, *before, *found.values()}]
         alike = defaultdict[object, tuple[list[str], list[str]]](lambda: ([], []))
         for place, frame in (*((0, frame) for frame in gone), *((1, frame) for frame in new)):
             name, file = _split(frame)

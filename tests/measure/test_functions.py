@@ -11,6 +11,7 @@ from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from time import perf_counter, thread_time, thread_time_ns
 from types import CodeType
+from typing import Any
 
 import pytest
 from fakes.clocks import HandClock
@@ -275,6 +276,22 @@ def test_the_code_of_functions_that_no_call_has_reached_is_known(
         " ".join(sorted(digest_of(one.__code__) for one in sys.modules["trees"].PAIR)) == codes["<lambda> (trees.py)"]
     )
     assert {} == found.lines
+
+
+def test_a_comprehension_is_part_of_the_code_of_its_function() -> None:
+    """Its time is too. All comprehensions are functions in some versions of Python alone."""
+    codes = set[str]()
+    for work in ("len(word)", "len(word * 2)"):
+        scope: dict[str, Any] = {}
+        exec(compile(f"def clean(words): return sum({work} for word in words)", f"{ROOT}/m.py", "exec"), scope)  # noqa: S102
+        codes |= {*_of(scope["clean"].__code__).values()}
+    assert 2 == len(codes)
+
+
+def _of(function: CodeType) -> dict[str, str]:
+    names = FrameNames(ROOT)
+    names.path([OWN, function])
+    return names.codes()
 
 
 def test_one_of_several_functions_of_a_name_has_no_code(names: FrameNames) -> None:

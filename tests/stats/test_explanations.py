@@ -414,6 +414,33 @@ def test_of_several_changed_callers_that_share_a_move_none_is_named(comparison: 
         assert [("strip", "")] == [(one.name, one.within) for one in explained_by(comparison, then, now).movers]
 
 
+def test_two_functions_that_both_sides_have_are_no_rename(comparison: Comparison) -> None:
+    """Another one of them is called: what calls it is named."""
+    names, sides = ("encode (fast.py)", "encode (slow.py)"), []
+    for called, ms, version in ((names[0], 2, "then"), (names[1], 6, "now")):
+        one = repeats({"predict": 4, f"predict>{called}": ms}, version=version, changed=["predict"])
+        sides.append([replace(each, codes={**dict.fromkeys(names, "same"), **each.codes}) for each in one])
+    assert ["predict"] == [one.name for one in explained_by(comparison, *sides).movers]
+
+
+def test_a_function_whose_code_one_side_does_not_know_is_not_called_changed(comparison: Comparison) -> None:
+    both = [repeats({"predict": 4, "predict>clean>strip": ms}, version=str(ms), changed=["predict"]) for ms in (2, 6)]
+    for side, version in enumerate("26"):
+        sides = [*both]
+        sides[side] = [replace(one, codes={"predict (model.py)": version}) for one in both[side]]
+        (mover,) = explained_by(comparison, *sides).movers
+        assert ("predict", "strip (model.py:7)") == (mover.name, mover.within)
+
+
+def test_a_removed_function_is_named_like_a_new_one(comparison: Comparison) -> None:
+    """It is said of a change in both directions which function it is in."""
+    then = repeats({"predict": 3, "predict>where": 5}, version="then")
+    now = repeats({"predict": 3, "predict>check>where": 7, "predict>check": 1}, version="now")
+    for sides in ((then, now), (now, then)):
+        (mover,) = explained_by(comparison, *sides).movers
+        assert ("check", "") == (mover.name, mover.within)
+
+
 def test_movers_that_do_not_add_up_are_said(comparison: Comparison) -> None:
     """One of +3 ms is clear; each of thirty others takes 0.1 ms more, in which its repeats differ as much."""
     few = {f"predict{n}": 0.1 for n in range(30)}
