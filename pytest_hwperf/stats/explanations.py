@@ -141,7 +141,7 @@ def explain_functions(
     tree, withheld = sides.tree(baseline_s, candidate_s), None
     distorts = overhead is not None and overhead > _DISTORTING
     clear = sides.moved(tree) if has_changed(comparison) and candidate_s != baseline_s else {}
-    movers = sides.movers(tree, {} if distorts else sides.seen(clear), candidate_s - baseline_s)
+    movers = sides.movers(tree, {} if distorts else sides.seen(clear, tree), candidate_s - baseline_s)
     movers = movers if any(one.share > 0 for one in movers) else []  # what moved against the change is no cause of it
     if has_changed(comparison) and not movers:
         changed = f"; changed functions that it runs: {sides.changed}" if sides.changed else ""

@@ -21,6 +21,7 @@ from pytest_hwperf.stats.call_trees import (
 )
 
 _MOST_NAMED = 3  # changed functions
+_HALF = 0.5  # of what a function moved
 
 
 class SampledSides:
@@ -77,7 +78,7 @@ class SampledSides:
         whole = total_of(own.values()).moved
 
         def missed(found: Mapping[str, Seconds]) -> float:
-            return abs(whole - sum(one.moved for one in self.seen(found).values()))
+            return abs(whole - sum(one.moved for one in self.seen(found, tree).values()))
 
         return min(holders(self._looked_through(own)), holders(own), key=missed)
 
@@ -90,22 +91,27 @@ class SampledSides:
             found.append(((*(frame for frame in path[:last] if frame in both), *path[last:]), seconds))
         return summed(found)
 
-    def seen(self, moved: Mapping[str, Seconds]) -> Mapping[str, Seconds]:
+    def seen(self, moved: Mapping[str, Seconds], tree: Tree) -> Mapping[str, Seconds]:
         """Return those that took longer, or less long, in all repeats, or clearly more or less of a call.
 
         Shares are scaled to the change that the pairs have found. Where the profiles do not see it, each function would
         be given a part of it that is as large as its part of a call. A machine that changes its speed between repeats
-        changes their times, and no part of a call. Parts tell something only where the whole call moved that way: if
+        changes their times, and no part of a call. What is nearly all of a call stays so: then the part of a function
+        in it tells, which holds half of the move. Parts tell something only where the whole call moved that way: if
         one function takes less, all others take more of it.
         """
         times, parts = self.tree(), self.tree(1.0, 1.0)
         whole = total_of(times.values()).moved
 
-        def is_seen(frame: str, sign: float) -> bool:
-            time, part = (total_of(taken for path, taken in tree.items() if frame in path) for tree in (times, parts))
-            return time.all_moved(sign) or (part.is_clear and sign * part.moved > 0 and sign * whole > 0)
+        def is_seen(frame: str, one: Seconds) -> bool:
+            sign = math.copysign(1, one.moved)
+            if _inside(times, frame)[frame].all_moved(sign):
+                return True
+            inner, share = _inside(tree, frame), _inside(parts, frame)
+            halves = (share[name] for name, part in inner.items() if part.moved / one.moved >= _HALF)
+            return sign * whole > 0 and any(part.is_clear and sign * part.moved > 0 for part in halves)
 
-        return {frame: one for frame, one in moved.items() if is_seen(frame, math.copysign(1, one.moved))}
+        return {frame: one for frame, one in moved.items() if is_seen(frame, one)}
 
     def movers(self, tree: Tree, moved: Mapping[str, Seconds], change: float) -> list[Mover]:
         """Name what moved in a tree: of unchanged functions, the changed one that calls them."""
@@ -173,6 +179,12 @@ class SampledSides:
     def _place(self, frame: str) -> str:
         known, file = self._now.get(frame) or self._then.get(frame), _split(frame)[1]
         return f"{file}:{known.line}" if file and known and known.line else file
+
+
+def _inside(tree: Tree, frame: str) -> Mapping[str, Seconds]:
+    """Return a function and all that it calls, with what each takes there."""
+    below = ((path[path.index(frame) :], taken) for path, taken in tree.items() if frame in path)
+    return summed((one, taken) for path, taken in below for one in {*path})
 
 
 def renames(baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls]) -> Mapping[str, str]:

@@ -392,6 +392,19 @@ def test_a_function_is_not_blamed_where_another_one_takes_less(comparison: Compa
     assert () == explain_functions(SLOWER, scaled(comparison, 10, 12), then, now).movers
 
 
+def test_what_is_nearly_all_of_a_call_is_seen_by_what_is_in_it(comparison: Comparison) -> None:
+    """A library does more for it, on a machine that changes its speed; what nothing in it explains is not seen."""
+    before, after = {"predict>make (lib/json.py)": 9, "predict": 1}, {"predict>set (lib/json.py)": 2}
+    for more, named in ((after, ["predict"]), ({}, [])):
+        parts = ({**before}, {**before, **more})
+        sides = [
+            [sampled(one, plain_ms=speed * ms) for speed in speeds]
+            for one, ms, speeds in zip(parts, (10, 12), (SPEEDS[:3], SPEEDS[2::-1]), strict=True)
+        ]
+        found = explain_functions(SLOWER, scaled(comparison, 10, 12), *sides)
+        assert named == [one.name for one in found.movers]
+
+
 def test_a_changed_caller_is_named_at_any_speed_of_the_machine(comparison: Comparison) -> None:
     """All of a call is in it, so that its own share has not moved; that of what it calls has."""
     parts = [{"predict>clean>strip": ms, "predict>clean": 8} for ms in (2, 4)]
