@@ -108,7 +108,7 @@ class Checkout:
     def _of_asv(self) -> str:
         needed = dict(one.split("==") for one in self.row.needs)
         point = "import sys, sysconfig, pathlib; pathlib.Path(sysconfig.get_path('purelib'), 'work.pth').write_text("
-        places = "'\\n'.join(sys.argv[1:]))"
+        places = "'import sys; sys.path[:0] = ' + repr(sys.argv[1:]))"  # before what asv's environment has itself
         paths = " ".join(f"{{build_dir}}/{one}" for one in self.row.path.split(":"))
         asked = {
             **_ASV,
