@@ -74,7 +74,7 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
 
     @property
     def is_of_other_data(self) -> bool:
-        """Whether it could not be made since the data, its labels or the conditions of the calls are others."""
+        """Whether it could not be made: the data, its labels or the conditions of the calls differ."""
         otherwise = ("other data", "other conditions", "stored otherwise")
         return self.outcome == "not comparable" and self.cause is not None and self.cause.kind in otherwise
 
