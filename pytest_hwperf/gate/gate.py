@@ -84,7 +84,10 @@ def rehearse(gate: GateRun) -> None:
         gate.untouched = _untouched(gate)
     gate.questions = _questions(gate)
     own, used = bool(gate.base_python), (trace.files, trace.opened, asked.files)
-    gate.unseen = prove(gate.trees, *used, own_interpreter=own)
+    try:
+        gate.unseen = prove(gate.trees, *used, own_interpreter=own)
+    except UsageProblem as error:  # a file whose maker is unknown may be of a process that could not tell
+        raise UsageProblem("; ".join(filter(None, [str(error), gate.rehearser.untold]))) from error
     gate.xfails = xfails_of(gate.trees, *used, nodes)
 
 

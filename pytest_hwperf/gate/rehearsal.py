@@ -69,6 +69,7 @@ class Rehearser:
             if trace.lost is not None:
                 self._leave_out(trace, trace.lost, left, patience_s)
             elif not self._try_failed(trace, left):
+                trace.opened = dict(self._used)  # also by what one side has tried alone
                 if not self._parted:
                     return trace
                 self.conductor.rehearse(self._parted, self.until, patience_s, trace=trace)
@@ -78,9 +79,9 @@ class Rehearser:
                 self._leave_out(trace, trace.lost, self._parted, patience_s)
 
     def _noted(self, trace: PairTrace) -> PairTrace:
-        """Return a try with what all tries before it have used."""
+        """Return a try, having noted what it has used."""
         for side, opened in trace.opened.items():
-            trace.opened[side] = self._used[side] = self._used.get(side, Opened()).joined(opened)
+            self._used[side] = self._used.get(side, Opened()).joined(opened)
         return trace
 
     def _leave_out(self, trace: PairTrace, why: Statement, nodes: Sequence[str], patience_s: float) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.gate.rehearsal import Rehearser
-from pytest_hwperf.host.opened_files import ABSENT, ASKED, Opened
+from pytest_hwperf.host.opened_files import ABSENT, ASKED, MADE, Opened
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.records.messages import state
@@ -30,6 +30,7 @@ class Played:
     pairs: Iterator[PairTrace]
     by_itself: Callable[[Side, str], SideOutcome] = lambda *_: PASSED
     dies_in: Sequence[tuple[Side, str]] = ()  # alone
+    makes_file: bool = False  # alone
     alone_s: float = 0.0  # that a side takes alone
     now: float = 0.0
     seconds: Mapping[str, float] = field(default_factory=lambda: {"checkout": 1.0, "rehearsal": 6.0})
@@ -61,7 +62,8 @@ class Played:
         assert until > 0
         self.asked.append((side, tuple(nodes)))
         self.now += self.alone_s
-        trace = PairTrace(selected=list(nodes))
+        uses = {f"/home/{len(self.asked)}.txt": MADE} if self.makes_file else {}
+        trace = PairTrace(selected=list(nodes), opened={side: Opened(uses=uses)})
         for node in nodes:
             if (side, node) in self.dies_in:
                 trace.lost = state("lost", why=f"{side}: ended with code 7", side=side)
@@ -173,6 +175,18 @@ def test_what_a_try_has_used_counts_where_it_is_repeated() -> None:
         "baseline": Opened(uses={"/home/cache": ASKED}),
         "candidate": Opened(uses={"/home/cache": ABSENT + ASKED}, read=("/model",)),
     } == trace.opened
+
+
+@pytest.mark.parametrize("alone", [PASSED, BUSY])
+def test_what_a_side_makes_alone_is_known_as_its_own(alone: SideOutcome) -> None:
+    """A file whose maker is unknown would be taken for one that both sides share."""
+    failed = (met({ONE: BUSY}, {ONE: PASSED}) for _ in range(2))
+    conductor = Played(iter([*failed, by_turns()]), by_itself=lambda *_: alone, makes_file=True)
+    _, trace = rehearse(conductor, [ONE])
+    asked = [who for who, _ in conductor.asked]
+    assert ["pair", "baseline"] == asked[:2]
+    made = {f"/home/{number}.txt": MADE for number, who in enumerate(asked, 1) if who == "baseline"}
+    assert {"baseline": Opened(uses=made)} == trace.opened
 
 
 def test_however_many_tests_fail_by_chance_one_more_pair_is_asked() -> None:
