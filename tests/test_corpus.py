@@ -123,7 +123,7 @@ def test_the_readme_has_what_was_recorded() -> None:
 
 
 def test_a_sample_is_always_the_same_and_the_faster_direction_comes_last() -> None:
-    asked = argparse.Namespace(only=[], sample=40, tool=["ours", "asv"], equal=1)
+    asked = argparse.Namespace(only=[], draw=None, sample=40, tool=["ours", "asv"], equal=1)
     made = [*turns(asked)]
     assert made == [*turns(asked)]
     assert 40 == len({turn["row"] for turn in made})

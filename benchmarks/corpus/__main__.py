@@ -43,12 +43,13 @@ def turns(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
     The faster direction comes last: it can show false alarms alone.
     """
-    chosen = [row for row in rows.read() if not asked.only or any(part in row.name for part in asked.only)]
+    drawn = [row for row in rows.read() if asked.draw in (None, row.draw)]
+    chosen = [row for row in drawn if not asked.only or any(part in row.name for part in asked.only)]
     if asked.sample:
-        pairs = [row for row in chosen if row.repository]
+        pairs = [row for row in chosen if row.repository and row.draw == 1]
         chosen = Random(0).sample(pairs, min(asked.sample, len(pairs)))
     if not chosen:
-        raise SystemExit(f"no row has {' or '.join(asked.only)} in its name")
+        raise SystemExit("no row has such a name, or is of that draw")
     made = [
         {"row": row.name, "digest": row.digest, "tool": tool, "way": way, "round": round_}
         for round_ in range(max(asked.equal, 1))
@@ -159,7 +160,8 @@ def main() -> None:
     """Make the builds that are asked for, and print the table of all that the file holds."""
     parser = arms.parser(__doc__, "corpus.jsonl")
     parser.add_argument("--only", action="append", default=[], help="rows whose name has this part; repeatable")
-    parser.add_argument("--sample", type=int, metavar="N", help="so many pairs of commits, always the same, at random")
+    parser.add_argument("--draw", type=int, metavar="N", help="rows of the first draw, 1, or of the second, 2, alone")
+    parser.add_argument("--sample", type=int, metavar="N", help="so many pairs of the first draw, always the same")
     parser.add_argument("--tool", action="append", default=[], choices=TOOLS, help="default: ours; repeatable")
     parser.add_argument("--busy", type=int, default=0, metavar="N", help="beside so many processes that compute")
     parser.add_argument("--equal", type=int, default=1, help="builds of each row without a change")

@@ -35,6 +35,9 @@ def page(rows: Mapping[str, Row], builds: Mapping[str, Sequence[Record]]) -> Ite
         yield from ("", f"## {name[0].upper()}{name[1:]}", "")
         yield f"{len(records)} builds: " + "; ".join(" ".join(one) for one in made) + "."
         yield from ("", *summary(rows, records).splitlines())
+        if later := [one for one in records if one["row"] in rows and rows[one["row"]].draw > 1]:
+            yield from ("", "Of these, the rows that no gate had judged when hwperf's rules were written:", "")
+            yield from summary(rows, later).splitlines()
     for name, records in builds.items():
         changed = [one for one in records if one["row"] in rows and not rows[one["row"]].base_with]
         yield from ("", f"## Each row, {name}", "", *each(rows, changed).splitlines())
