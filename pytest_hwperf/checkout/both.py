@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_hwperf.checkout.git import git
 from pytest_hwperf.checkout.layer import Interpreter
 from pytest_hwperf.checkout.opened import own_data
-from pytest_hwperf.checkout.overlay import candidate_ini, gone_tests, lay_over, remove_gone, share
+from pytest_hwperf.checkout.overlay import candidate_ini, gone_tests, lay_over, place_in, remove_gone, share
 from pytest_hwperf.checkout.revision import resolve, revision_of, top_of
 from pytest_hwperf.checkout.trees import PREFIXES, Trees, changes_between, own_paths, translated
 from pytest_hwperf.checkout.worktree import (
@@ -116,9 +116,19 @@ def _same_commit(top: Path, commit: str) -> Iterator[str]:
         yield f"the present code is {commit[:COMMIT_DIGITS]} without changes: both sides run the same code"
 
 
-def _moved(path: Path, trees: Trees) -> Path:
+def with_ini(trees: Trees, inipath: Path | None) -> Trees:
+    """Return the same with the candidate's ini file given to the baseline, whose own is gone then: done once."""
+    given = candidate_ini(inipath and _real(inipath), trees.candidate, trees.baseline)
+    return replace(trees, ini=tuple(given))
+
+
+def _real(path: Path) -> Path:
     # the folder resolved and not the file: a link keeps its name, and its test its id
-    return trees.baseline / path.parent.resolve().relative_to(trees.candidate) / path.name
+    return path.parent.resolve() / path.name
+
+
+def _moved(path: Path, trees: Trees) -> Path:
+    return trees.baseline / place_in(path, trees.candidate)
 
 
 def _benchmark_code(file: Path, candidate: Path) -> list[Path]:
@@ -178,12 +188,10 @@ def commands(
 ) -> dict[Side, Command]:
     """Return how each side is started: the same command, with every path of the tree translated for the baseline."""
     paths = own_paths(sys.path, trees.candidate)
-    inipath = None if given.inipath is None else given.inipath.parent.resolve() / given.inipath.name
-    ini = [] if inipath is None else ["-c", str(inipath)]
-    theirs = candidate_ini(inipath, trees.candidate, trees.baseline)
+    ini = [] if given.inipath is None else ["-c", str(_real(given.inipath))]
     moved = [str(_moved(file, trees)) for file in files]
     candidate = _command(given, trees, trees.candidate, [*map(str, files), *ini, *given.neutral_with(None)], paths)
-    own = [*moved, *theirs, *given.neutral_with(base_python.plugins if base_python else None)]
+    own = [*moved, *trees.ini, *given.neutral_with(base_python.plugins if base_python else None)]
     baseline = _command(given, trees, trees.baseline, own, translated(paths, trees.candidate, trees.baseline))
     interpreter = base_python.path if base_python else sys.executable
     return {"candidate": candidate, "baseline": replace(baseline, interpreter=interpreter)}

@@ -29,7 +29,7 @@ def remove_gone(candidate_root: Path, baseline_root: Path, test_files: Iterable[
 
     It is what `lay_over` would copy if the candidate had it, and every module in the folders of these tests.
     """
-    files = {_relative(file, candidate_root) for file in test_files}
+    files = {place_in(file, candidate_root) for file in test_files}
     ways = {way for file in files for way in file.parents}
     gone = {way / name for way in ways for name in (_CONFTEST, *([_INIT] if is_of_tests(way) else []))}
     inits = (file.parent / _INIT for file in files)
@@ -49,7 +49,7 @@ def gone_tests(candidate_root: Path, baseline_root: Path, test_files: Iterable[P
 
     A test that only `--hwperf-all` measures is not told from others. Called before anything is laid over.
     """
-    folders = {_relative(one, candidate_root).parent for one in test_files}
+    folders = {place_in(one, candidate_root).parent for one in test_files}
     here, there = (
         {
             path.relative_to(root): read_file(path, _LARGEST)
@@ -98,7 +98,7 @@ def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Pat
     code and the baseline lacks it. A helper in a folder of tests, a module or a package, is copied only if the baseline
     lacks it: what differs there must be seen as a change.
     """
-    files = {_relative(file, candidate_root) for file in test_files}
+    files = {place_in(file, candidate_root) for file in test_files}
     folders = {file.parent for file in files}
     ways = {way for folder in folders for way in (folder, *folder.parents)}
     laid = files | {way / _CONFTEST for way in ways}
@@ -133,7 +133,7 @@ def candidate_ini(inipath: Path | None, candidate_root: Path, baseline_root: Pat
     place = root if inipath is None else inipath.parent.resolve()
     name = "pytest.ini" if inipath is None else inipath.name
     given = place.relative_to(root) / (name if inipath and name in _PYTEST_ONLY else f"{INI_COPY}{name}")
-    kept = shlex.join(_own_pythonpath(baseline_root / given.parent, name))  # read first: it may be overwritten
+    kept = shlex.join(_own_pythonpath(baseline_root / given.parent, name))  # read first: it is overwritten
     path = _put(inipath or Path(os.devnull), baseline_root, given)
     return ["-c", str(path), "-o", f"pythonpath={kept}"]
 
@@ -162,7 +162,7 @@ def give(source: Path, baseline_root: Path, file: PurePath) -> str:
     return digest_of(_put(source, baseline_root, file))
 
 
-def _relative(file: Path, root: Path) -> PurePath:
+def place_in(file: Path, root: Path) -> PurePath:
     """Return where a file lies in the tree; a link to a file lies where the link does."""
     real = file.parent.resolve() / file.name
     if not real.is_relative_to(root.resolve()):

@@ -63,8 +63,8 @@ def missing_files(text: str, trees: Trees, folders: Sequence[Path]) -> list[str]
         path, places = Path(name), list[Path]()
         if not path.is_absolute():
             places = [folder / path for folder in folders if ".." not in path.parts]
-        elif path.is_relative_to(trees.baseline):
-            places = [trees.candidate / path.relative_to(trees.baseline)]
+        elif (real := PurePath(os.path.normpath(path))).is_relative_to(trees.baseline):
+            places = [trees.candidate / real.relative_to(trees.baseline)]
         for path in places:
             relative = os.path.relpath(path, trees.candidate)
             is_there = is_file(path) or (is_folder(path) and not bare.isidentifier())  # "the model" is no folder

@@ -65,6 +65,7 @@ class Trees:
     warnings: tuple[str, ...] = ()
     changes: Changes | None = None  # between both, where they were asked for
     laid: frozenset[str] = frozenset()  # the candidate's benchmark code that the baseline was given
+    ini: tuple[str, ...] = ()  # arguments that make pytest read the candidate's ini file in the baseline's tree
     xfails: Mapping[Path, Xfails] = field(default_factory=dict)  # test file or conftest → what has an `xfail`
     origin: Path | None = None  # folder that the baseline is a copy of, without what git ignores there
     since: float = field(default_factory=time.time)  # instant at which they were there, in seconds since 1970

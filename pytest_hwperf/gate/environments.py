@@ -153,9 +153,13 @@ def _kept(key: Sequence[str | Mapping[str, str]], make: Callable[[Path], None]) 
 
 def _prune(place: Path) -> None:
     """Leave the environments that were used last, and what another run is just making."""
-    found = sorted(place.glob(f"*/{_WHOLE}"), key=lambda mark: mark.stat().st_mtime, reverse=True)
-    for mark in found[_KEPT - 1 :]:
-        remove_tree(mark.parent)
-    for making in place.glob(f"{_MAKING}-*"):
-        if time.time() - making.stat().st_mtime > _ABANDONED_S:
-            remove_tree(making)
+    with suppress(FileNotFoundError):  # another run removes them too
+        found = sorted(place.glob(f"*/{_WHOLE}"), key=lambda mark: mark.stat().st_mtime, reverse=True)
+        for mark in found[_KEPT - 1 :]:
+            gone = new_folder(place, _MAKING)  # what is half removed is half made
+            mark.parent.rename(gone / mark.parent.name)
+            remove_tree(gone)
+        for rest in (one for one in place.iterdir() if not (one / _WHOLE).is_file()):
+            is_making = rest.name.startswith(f"{_MAKING}-")
+            if not is_making or time.time() - rest.stat().st_mtime > _ABANDONED_S:
+                remove_tree(rest)

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from functools import partial
 from time import monotonic
 
-from pytest_hwperf.checkout.both import both_trees, xfails_of
+from pytest_hwperf.checkout.both import both_trees, with_ini, xfails_of
 from pytest_hwperf.checkout.isolation import check_ignored, prove
 from pytest_hwperf.checkout.revision import date_of
 from pytest_hwperf.checkout.trees import Trees
@@ -56,7 +56,7 @@ def resolve(gate: GateRun) -> None:
     asked = gate.asked
     asked.progress(Progress(stage="checkout", pair=1, of=1, test=""))
     given = (asked.command.root, asked.against, asked.files, globs_of(asked.share))
-    trees = gate.stack.enter_context(both_trees(*given, compares=asked.affected))
+    trees = with_ini(gate.stack.enter_context(both_trees(*given, compares=asked.affected)), asked.command.inipath)
     gate.caches = gate.stack.enter_context(workdir())
     folders = (asked.command.directory, asked.command.root)
     gate.sharer = Sharer(
@@ -83,7 +83,7 @@ def rehearse(gate: GateRun) -> None:
     if asked.affected:
         gate.untouched = _untouched(gate)
     gate.questions = _questions(gate)
-    own, used = bool(gate.base_python), (trace.files, trace.opened, asked.files)
+    own, used = bool(gate.base_python), (trace.files, gate.rehearser.used, asked.files)
     try:
         gate.unseen = prove(gate.trees, *used, own_interpreter=own)
     except UsageProblem as error:  # a file whose maker is unknown may be of a process that could not tell
@@ -100,7 +100,7 @@ def _untouched(gate: GateRun) -> Untouched:
         with workdir() as fresh:  # what tests before have kept was made by whatever they have run
             conductor.commands = gate.commands(*nodes, caches=fresh)
             conductor.watches = watches_of(trees, own_interpreter=False)
-            return conductor.rehearse(nodes, gate.until, as_in_pairs=taken)
+            return gate.rehearser.noted(conductor.rehearse(nodes, gate.until, as_in_pairs=taken))
 
     tests, own = (asked.command.root, asked.files), bool(gate.base_python)
     try:

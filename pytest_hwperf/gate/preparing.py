@@ -34,7 +34,7 @@ from pytest_hwperf.records.text import named
 from pytest_hwperf.records.units import show_change
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.stats.changed_code import Xfails
-from pytest_hwperf.stats.hypotheses import EnergySource, MeasuredTest, Questions
+from pytest_hwperf.stats.hypotheses import SIDES, EnergySource, MeasuredTest, Questions
 
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
 
@@ -132,8 +132,8 @@ class GateRun:
 
     def forget_caches(self) -> None:
         """Forget what both sides have kept while the baseline lacked files."""
-        for side in self.caches.iterdir():
-            remove_tree(side)
+        for side in SIDES:
+            remove_tree(self.caches / side[:_SIDE_LETTERS])
         self.commands()  # which makes the folders anew
 
 

@@ -42,7 +42,7 @@ class Rehearser:
     _has_slow: bool = False  # whether a process takes long to reach its test, also alone
     _losses: int = 0  # tests in which a pair was lost, and that are not tried so again
     _parted: list[str] = field(default_factory=list)  # tests that the latest pair has shown not to bear both sides
-    _used: dict[Side, Opened] = field(default_factory=dict)  # in all tries but lost ones: the next finds what was made
+    used: dict[Side, Opened] = field(default_factory=dict)  # in all tries but lost ones: the next finds what was made
     _died: list[str] = field(default_factory=list)  # tests in which a process ended before its time, or was ended
     _is_repeated: bool = False  # whether a pair was repeated for what failed in it: in each some may fail by chance
 
@@ -56,7 +56,7 @@ class Rehearser:
         self.lost = {node: reason for node, reason in self.lost.items() if reason[0] != "no baseline"}
         self._once, self._is_repeated = set(), False
         # What was read for lack of something is not read any more; what was made is still there.
-        self._used = {side: Opened(uses=used.uses) for side, used in self._used.items()}
+        self.used = {side: Opened(uses=used.uses) for side, used in self.used.items()}
         self.afresh()
 
     def rehearse(self, nodes: Sequence[str]) -> PairTrace:
@@ -65,23 +65,25 @@ class Rehearser:
             left = [node for node in nodes if node not in self.lost]
             half_s = self.left_s / 2  # one that hangs is tried alone in what remains
             patience_s = half_s if self._has_slow else min(half_s, self.silence_s)
-            trace = self._noted(self.conductor.rehearse(left, self.until, patience_s))
+            trace = self.noted(self.conductor.rehearse(left, self.until, patience_s))
             if trace.lost is not None:
                 self._leave_out(trace, trace.lost, left, patience_s)
             elif not self._try_failed(trace, left):
-                trace.opened = dict(self._used)  # also by what one side has tried alone
+                trace.opened = dict(self.used)  # also by what one side has tried alone
                 if not self._parted:
                     return trace
                 self.conductor.rehearse(self._parted, self.until, patience_s, trace=trace)
-                self._used = dict(trace.opened)
-                if trace.lost is None:
+                self.used = {}
+                if self.noted(trace).lost is None:
                     return trace
                 self._leave_out(trace, trace.lost, self._parted, patience_s)
 
-    def _noted(self, trace: PairTrace) -> PairTrace:
-        """Return a try, having noted what it has used."""
+    def noted(self, trace: PairTrace) -> PairTrace:
+        """Return a try, having noted what it has used, and in which test a process was lost."""
         for side, opened in trace.opened.items():
-            self._used[side] = self._used.get(side, Opened()).joined(opened)
+            self.used[side] = self.used.get(side, Opened()).joined(opened)
+        if trace.lost:
+            self._died.append(trace.unfinished or "between tests")
         return trace
 
     def _leave_out(self, trace: PairTrace, why: Statement, nodes: Sequence[str], patience_s: float) -> None:
@@ -92,7 +94,6 @@ class Rehearser:
         self._check_time(trace, why, len(nodes))
         if trace.is_cut_short:
             raise UsageProblem(self._failed_by(why))
-        self._died.append(trace.unfinished or "between tests")
         began = self.conductor.clock()
         node, reason = trace.unfinished, self._own_loss(trace, why, nodes)
         if reason is None and trace.is_silent and not self._has_slow:
@@ -143,14 +144,26 @@ class Rehearser:
         node, blamed = trace.unfinished, [side for side in SIDES if side == why.texts["side"]]
         for side in blamed:
             asked = nodes[: nodes.index(node) + 1] if node else nodes
-            alone = self._noted(self.conductor.alone(side, asked, self.until))
+            alone = self.noted(self.conductor.alone(side, asked, self.until))
             if alone.lost:
                 self._check_time(trace, alone.lost, len(nodes))
-            if not alone.lost or (node and _passed(alone.outcomes.get(node, {}), side)):
+            if not alone.lost or (node and alone.unfinished != node):
                 return None
         if not blamed and node not in self._once:
             return None
         return ("not comparable" if "candidate" in blamed else "no baseline", why)
+
+    def _alone(self, side: Side, nodes: Sequence[str]) -> Mapping[str, Mapping[Side, SideOutcome]]:
+        """Return how tests end on a side alone; without those in which it was lost, which the others may survive."""
+        found, left = dict[str, Mapping[Side, SideOutcome]](), list(nodes)
+        for _ in range(_LOST):
+            trace = self.noted(self.conductor.alone(side, left, self.until))
+            found |= trace.outcomes
+            if not trace.lost or not trace.unfinished:
+                break
+            self._check_time(trace, trace.lost, len(nodes))
+            left.remove(trace.unfinished)
+        return found
 
     def _failed_by(self, why: Statement | None) -> str:
         return f"the rehearsal of {self.name} with the present code failed: {why}"
@@ -182,7 +195,7 @@ class Rehearser:
             if tests and self.conductor.clock() < self.until:
                 last = max((nodes.index(node) for node in tests if node in trace.outcomes), default=-1)
                 asked = [node for at, node in enumerate(nodes) if at <= last or node in tests]
-                alone[side] = self._noted(self.conductor.alone(side, asked, self.until)).outcomes
+                alone[side] = self._alone(side, asked)
         repeats = not self._is_repeated and self.conductor.clock() < self.until
         for node in together:
             sides = [side for side in SIDES if node in failed[side]]

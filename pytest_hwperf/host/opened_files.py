@@ -143,7 +143,8 @@ class OpenedFiles:
             if not path.endswith(" (deleted)"):
                 self._opened[path, False] = None
                 self._keep(path, READ)
-        known = {path for paths in self._uses.values() for path in paths}  # of these it is known how they were opened
+        # Of these it is known how they were opened; other threads may open more meanwhile.
+        known = {path for paths in list(self._uses.values()) for path in list(paths)}
         for path, use in _held():
             if path not in known:
                 self._keep(path, use)
@@ -153,7 +154,7 @@ class OpenedFiles:
         self.look()
         self._is_over = True
         uses = dict[str, str]()
-        for letter, paths in self._uses.items():
+        for letter, paths in list(self._uses.items()):
             for path in list(paths):
                 uses[path] = uses.get(path, "") + letter
         kinds = ({path for path, kind in list(self._opened) if kind == one} for one in (False, True))

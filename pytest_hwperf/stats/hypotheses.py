@@ -215,9 +215,9 @@ def is_too_short(facts: Mapping[Side, Facts]) -> bool:
 
 
 def collection_error(node: str, errors: Mapping[str, str]) -> str:
-    """Return why the file of a test, or a folder around it, could not be collected; "" where it could."""
-    file = node.partition("::")[0]
-    return errors.get(file) or next((text for place, text in errors.items() if file.startswith(place)), "")
+    """Return why the class or file of a test, or a folder around it, could not be collected; "" where it could."""
+    found = (text for place, text in errors.items() if not place or node.startswith((f"{place}::", f"{place}/")))
+    return next(found, "")
 
 
 def _why_not(node: str, rehearsal: Rehearsal, name: str) -> Reason | None:

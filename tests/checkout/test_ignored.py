@@ -129,6 +129,8 @@ def test_data_that_the_baseline_lacks_is_found_in_what_it_says(project: Path) ->
         ("NotADirectoryError: 'models'", ["models"]),
         ("TypeError: models() got an unexpected keyword argument 'tests'", []),
         ("AssertionError: this isn't " + "x" * 5000 + " what it doesn't say, 'models/c.onnx'", ["models/c.onnx"]),
+        (f"FileNotFoundError: '{baseline}/tests/../models/c.onnx'", ["models/c.onnx"]),
+        (f"FileNotFoundError: '{baseline}/../secret.txt'", []),
         ("FileNotFoundError: '../secret.txt', '/etc/hostname', 'both.csv', 'neither.csv', 'new.py'", []),
     )
     assert list(said) == [(text, missing_files(text, both, [project, project / "tests"])) for text, _ in said]

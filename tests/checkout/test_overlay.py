@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_hwperf.checkout.both import both_trees, commands, with_ini
 from pytest_hwperf.checkout.overlay import candidate_ini, gone_tests, lay_over, remove_gone, share
+from pytest_hwperf.checkout.trees import Trees
+from pytest_hwperf.host.launch import PytestCommand
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
@@ -271,6 +274,37 @@ def test_the_ini_file_is_the_candidates_but_for_where_the_code_lies(tmp_path: Pa
         shown = name if name.startswith("pytest.") else str(path.with_name(f"hwperf-candidate-{path.name}"))
         assert ["-c", str(baseline / shown), "-o", f"pythonpath={kept}"] == arguments
         assert {**theirs, shown: "c" if name else ""} == content(baseline)
+
+
+def test_the_baseline_keeps_its_own_folders_however_often_it_is_started(tmp_path: Path) -> None:
+    """Its ini file is gone after the first time, where the candidate's has the same name."""
+    text = "[pytest]\npythonpath = {}\n"
+    candidate = tree(tmp_path / "candidate", {"pytest.ini": text.format("src")})
+    baseline = tree(tmp_path / "baseline", {"pytest.ini": text.format("lib")})
+    given = PytestCommand(
+        inherited=(),
+        neutral=(),
+        of_plugins={},
+        root=candidate,
+        inipath=candidate / "pytest.ini",
+        directory=candidate,
+        environment={},
+    )
+    trees = with_ini(Trees(candidate=candidate, baseline=baseline), given.inipath)
+    for _ in range(2):
+        arguments = commands(given, trees, [], None)["baseline"].arguments
+        assert ["-c", str(baseline / "pytest.ini"), "-o", "pythonpath=lib"] == [*arguments[:4]]
+    assert text.format("src") == (baseline / "pytest.ini").read_text()
+
+
+def test_tests_outside_of_the_tree_are_refused(tmp_path: Path) -> None:
+    """By a link too."""
+    outside = tree(tmp_path / "outside", {"test_a.py": ""})
+    root = tree(tmp_path / "root", {"work.py": ""})
+    (root / "tests").symlink_to(outside)
+    wanted = "tests to be compared must lie in the tree that is compared"
+    with pytest.raises(UsageProblem, match=wanted), both_trees(root, root, [root / "tests/test_a.py"]):
+        pass
 
 
 def test_an_ini_file_outside_of_the_tree_serves_both(tmp_path: Path) -> None:

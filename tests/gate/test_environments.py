@@ -83,13 +83,22 @@ def test_another_run_may_be_quicker(tmp_path: Path, place: Path) -> None:
     assert [found.python.parents[1]] == list(place.iterdir())
 
 
+@pytest.mark.usefixtures("place")
+def test_what_is_left_of_an_environment_is_made_anew(tmp_path: Path) -> None:
+    found = environment_with(["ort==1.22.0"], tmp_path, math.inf, FakeInstall())
+    (found.python.parents[1] / "whole").unlink()
+    again = environment_with(["ort==1.22.0"], tmp_path, math.inf, FakeInstall())
+    assert found.python == again.python
+    assert "it was made in" in again.notes[0]
+
+
 def test_the_environments_that_were_used_last_are_kept(tmp_path: Path, place: Path) -> None:
-    """One that somebody is just making stays; one that was given up a day ago does not."""
+    """One that somebody is just making stays; one that was given up a day ago does not, nor the rest of one."""
     for number in range(10):
         (place / f"e{number}").mkdir(parents=True)
         (place / f"e{number}" / "whole").touch()
         os.utime(place / f"e{number}" / "whole", (number, number))
-    for name in ("making-now", "making-then"):
+    for name in ("making-now", "making-then", "rest"):
         (place / name).mkdir()
     os.utime(place / "making-then", (0, 0))
     environment_with(["ort==1.22.0"], tmp_path, math.inf, FakeInstall())

@@ -16,7 +16,9 @@ from pytest_hwperf.gate import preparing
 from pytest_hwperf.gate.environments import BaseEnvironment
 from pytest_hwperf.gate.preparing import GateRequest, GateRun, prepare
 from pytest_hwperf.gate.sharing import Sharer
+from pytest_hwperf.host.files import CACHE_VARIABLE
 from pytest_hwperf.host.launch import PytestCommand
+from pytest_hwperf.host.workdirs import goes_with_a_run, workdir
 from pytest_hwperf.records.errors import UsageProblem
 
 Asked = Callable[..., GateRun]
@@ -144,3 +146,15 @@ def test_generated_modules_are_given_where_that_spares_an_environment(
     for given in ({"share": ("none",)}, {"base_env": "build"}):
         with pytest.raises(UsageProblem, match="ignored by git"):
             prepare(asked(**given))
+
+
+def test_forgotten_caches_leave_the_folder_of_the_run(asked: Asked) -> None:
+    """Its lock says that the run is alive; what has it is removed with the run, even if that is killed."""
+    gate = asked()
+    with workdir() as gate.caches:
+        kept = [Path(command.environment[CACHE_VARIABLE], "model") for command in gate.commands().values()]
+        for path in kept:
+            path.mkdir(parents=True)
+        gate.forget_caches()
+        assert [False, False] == [path.exists() for path in kept]
+        assert goes_with_a_run(gate.caches)

@@ -276,6 +276,17 @@ def test_a_process_that_dies_alone_too_is_its_own_fault() -> None:
         assert {ONE: (outcome, why.lost)} == found.lost
 
 
+def test_a_process_that_dies_alone_in_another_test_says_nothing_of_this_one() -> None:
+    """It is tried again without that one; a pair that was lost here is tried again."""
+    pairs = (met({ONE: BUSY, TWO: BUSY}, {ONE: PASSED, TWO: PASSED}) for _ in range(2))
+    failed, trace = rehearse(Played(iter([*pairs, by_turns(TWO)]), dies_in=[("baseline", ONE)]))
+    assert ({TWO}, BUSY) == (set(failed.apart), trace.outcomes[ONE]["baseline"])
+    assert f"ended early, in {ONE}, and" in failed.untold
+
+    died = Played(iter([lost("baseline", "ended with code -9", TWO), FREE]), dies_in=[("baseline", ONE)])
+    assert ({}, {}) == ((found := rehearse(died)[0]).lost, found.apart)
+
+
 def test_sides_that_go_different_ways_twice_have_no_one_to_be_tried() -> None:
     odd = [lost("", "both sides went different ways") for _ in range(2)]
     conductor = Played(iter([*odd, FREE]))
@@ -314,7 +325,9 @@ def test_when_the_time_is_up_nothing_more_is_tried() -> None:
     after_it = Played(iter([met({ONE: BUSY}, {ONE: PASSED})]))
     after_it.now = 100
 
-    for one in (in_a_pair, by_itself):
+    cut_off = Late(iter([met({ONE: BUSY}, {ONE: PASSED})]), dies_in=[("baseline", ONE)])
+
+    for one in (in_a_pair, by_itself, cut_off):
         with pytest.raises(UsageProblem, match=r"the time of 100 s was up in .* main .*, in t.py::one: "):
             rehearse(one, [ONE])
     assert {} == rehearse(after_it, [ONE])[0].lost

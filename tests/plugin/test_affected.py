@@ -1,5 +1,7 @@
 """Tests that are left out since nothing that they run has changed, in a real repository; pairs take no time."""
 
+from pathlib import Path
+
 import pytest
 from fakes.reruns import COMPARED, REHEARSED, repository
 
@@ -23,6 +25,7 @@ def steady():
 """
 TESTS = """
 import ctypes
+import os
 import pathlib
 import subprocess
 import sys
@@ -47,6 +50,9 @@ def test_cached(hwperf):
 
 
 def test_steady(hwperf):
+    logs = pathlib.Path(os.environ["HOME"], "logs")
+    os.makedirs(logs, exist_ok=True)
+    (logs / f"{os.getpid()}.txt").write_text("own")
     hwperf(work.steady)
 
 
@@ -128,11 +134,15 @@ UNTOUCHED = "nothing that it runs has changed"
 @pytest.mark.live
 @pytest.mark.monitoring
 @pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")
-def test_only_what_a_change_cannot_reach_is_left_out(pytester: pytest.Pytester) -> None:
+def test_only_what_a_change_cannot_reach_is_left_out(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A cached value that changed code has made reaches the test that finds it, whoever has made it.
 
     As many calls are watched as a pair makes, and as its percentiles take: what only later ones run keeps a test in.
+    A file that each process makes for itself is not shared.
     """
+    monkeypatch.setenv("HOME", str(tmp_path))
     project = repository(pytester, FILES)
     project.write({name: f"{text} " for name, text in FILES.items() if not name.endswith((".py", ".ini"))})
     project.write({"work.py": f"# more\n{WORK.format(units=301)}", "late.py": "VALUE = 2\n"})

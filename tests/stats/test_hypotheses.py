@@ -23,6 +23,7 @@ from pytest_hwperf.stats.hypotheses import (
     Recorded,
     Rehearsal,
     SideOutcome,
+    collection_error,
     is_open,
     processes_needed,
     questions_of,
@@ -371,3 +372,16 @@ def test_a_stored_run_is_rerun_where_its_code_can_be_had() -> None:
     for stored, known, crowded, why in table:
         found = why_not_rerun(replace(fake.run(), **stored), known=known, crowded=crowded)
         assert (why in found, bool(why)) == (True, bool(found))
+
+
+def test_an_error_of_a_class_a_file_or_a_folder_is_one_of_the_tests_in_it() -> None:
+    errors = {"t.py::TestX": "class", "tests": "folder", "a/t.py": "file"}
+    found = {
+        "t.py::TestX::test_a": "class",
+        "t.py::test_a": "",
+        "tests/t.py::test_a": "folder",
+        "tests_perf/t.py::test_a": "",
+        "a/t.py::test_a[t.py::b]": "file",
+    }
+    assert found == {node: collection_error(node, errors) for node in found}
+    assert "all" == collection_error("t.py::test_a", {"": "all"})
