@@ -19,11 +19,11 @@ from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import DEFAULT_MARGINS, LONGEST_S, MODELS_COMPARED, parse_margin_lines
-from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.metrics import ACCURACY, METRICS
 from pytest_hwperf.records.units import parse_rate
 from pytest_hwperf.records.verdict import Budget, Comparison, Policy
 from pytest_hwperf.reports.rollout import document_of, render
-from pytest_hwperf.stats.rollout import P95, Decision, decide, requirements_of
+from pytest_hwperf.stats.rollout import P95, Contender, Decision, decide, requirements_of
 from pytest_hwperf.stats.rollout_plan import RolloutFile, Rows, VersionRecord, plan_of
 from pytest_hwperf.stats.verdicts import explain, judge_comparison
 
@@ -36,8 +36,8 @@ def run(options: argparse.Namespace) -> int:
     settings = _checked(options)
     budgets = read_requirements(options.requirements) if options.requirements else ()
     X, y = read_data(options.data, options.target)
-    for target in (options.old, options.new):
-        contender(target)  # a file that cannot be read is found before the time is spent
+    versions = [contender(target) for target in (options.old, options.new)]  # found before the time is spent
+    _check_margins(options.margin, versions, labelled=y is not None)
     measured = measure_versions(options.old, options.new, X, y, settings, budgets)
     output.clear_progress()
     rows = Rows(file=options.data, sha256=digest_of(Path(options.data)), count=len(X), labelled=y is not None)
@@ -103,6 +103,17 @@ def _checked(options: argparse.Namespace) -> CompareSettings:
         timeout_s=options.timeout,
         progress=partial(_show, output.progress_line()),
     )
+
+
+def _check_margins(margins: Sequence[str], versions: Sequence[Contender], *, labelled: bool) -> None:
+    """Refuse a margin of what these versions cannot be compared by: no decision would rest on it."""
+    asked = {one.metric for one in parse_margin_lines(margins)}
+    if ACCURACY in asked and not labelled:
+        raise UsageProblem(
+            "--margin=accuracy: the data has no labels: add y to the .npz, or name a column of the .csv with --target"
+        )
+    if "model_size" in asked and any(one.size is None for one in versions):
+        raise UsageProblem("--margin=model_size: functions and addresses have no size: leave this margin out")
 
 
 def _decided(

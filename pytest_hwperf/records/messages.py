@@ -111,6 +111,8 @@ _SENTENCES: Mapping[str, str] = {
     "second screen": "{pairs} fresh pairs: no sign of a slowdown",
     "unconfirmed screen": "screen of {pairs:count pair}, not confirmed",
     "equal pairs": "{pairs:count pair}, equal on each side, compared exactly, no p-value",
+    "lost pairs": "{pairs:count pair}, 0 on one side and more on the other, compared exactly, no p-value",
+    "lost fresh pairs": "{pairs:count fresh pair}, 0 on one side and more on the other, exact sign test",
     "equal fresh pairs": "{pairs:count fresh pair}, equal on each side, exact sign test",
     "equal processes": "{baseline:count per} against {candidate:count per}, equal on each side, exact sign test",
     "equal values": "{baseline:count per} against {candidate:count per}, equal on each side, compared exactly, "

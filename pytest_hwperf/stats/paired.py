@@ -76,12 +76,17 @@ class Paired:
         return baseline, [value for one in self.observations for value in one.candidate]
 
     @property
-    def is_constant(self) -> bool:
-        return self.hypothesis.margin.metric not in METRICS and is_constant(*self.sides)
+    def exact(self) -> tuple[str, str] | None:
+        """The methods, of a screen and of fresh pairs, for a metric of the user's own that needs no ratios."""
+        if self.hypothesis.margin.metric in METRICS:
+            return None
+        if is_constant(*self.sides):
+            return "equal pairs", "equal fresh pairs"
+        return ("lost pairs", "lost fresh pairs") if _is_lost(*self.sides) else None
 
     @property
     def is_comparable(self) -> bool:
-        return self.is_constant or all(map(is_ratio, self.observations))
+        return bool(self.exact) or all(map(is_ratio, self.observations))
 
     @property
     def baseline(self) -> float:
@@ -98,9 +103,9 @@ class Paired:
         asked, pairs, seen = self.hypothesis, len(self.observations), self.observations
         if not self.is_comparable:
             return uncompared(asked.margin, "not comparable", state("no ratio"))
-        if self.is_constant:
+        if self.exact:
             exact = compare_exact(metric_of(asked.margin.metric, asked.better), *self.sides, asked.margin)
-            exact = replace(exact, pairs=pairs, method=state(method or "equal fresh pairs", pairs=pairs))
+            exact = replace(exact, pairs=pairs, method=state(method or self.exact[1], pairs=pairs))
             return exact if method else _signed(exact, pairs, level)
         known = [one.preempted for one in seen if one.preempted is not None]
         interference, values = fmean(known) if known else None, [pair_value(one) for one in seen]
@@ -260,6 +265,12 @@ class Exact:
 
 def is_constant(*sides: Sequence[float]) -> bool:
     return all(len(set(side)) == 1 for side in sides)
+
+
+def _is_lost(*sides: Sequence[float]) -> bool:
+    """Whether one side is 0 throughout, and the other above it: a model that has broken, or an error that is new."""
+    least, most = sorted(sides, key=max)
+    return min(least) == max(least) == 0 < min(most) and math.isfinite(max(most))
 
 
 def _signed(exact: Comparison, pairs: int, level: float) -> Comparison:

@@ -194,7 +194,7 @@ class _Course:
     def screen(self, one: Hypothesis) -> tuple[Paired, int]:
         """Return what the screen of something tells, and how many pairs more it waits for."""
         seen, pairs = self.paired(one, LONG_SCREEN, "screen"), SCREEN_PAIRS
-        if seen.observations and not seen.is_constant and all(map(is_ratio, seen.observations)):
+        if seen.observations and not seen.exact and all(map(is_ratio, seen.observations)):
             pairs = SCREEN_PAIRS if one in self.screened else _length_of_screen(seen)
         is_cut = self.is_red or self.evidence.stopped or one in self.evidence.dropped
         if is_cut and SCREEN_PAIRS <= len(seen.observations) < pairs:
@@ -280,7 +280,7 @@ class _Course:
         seen = len(screen.observations)
         if hypothesis not in self.screened and not missing:
             level = _LONG_LEVEL if seen == LONG_SCREEN else 2.0**-seen  # from the smallest to the largest
-            return screen.compare(level, "equal pairs" if screen.is_constant else "screen")
+            return screen.compare(level, screen.exact[0] if screen.exact else "screen")
         if found and pairs == self.looks[-1]:
             return found
         if hypothesis in self.evidence.dropped or not (found or screen.observations):
@@ -338,7 +338,7 @@ def is_suspect(hypothesis: Hypothesis, observations: Sequence[Observation]) -> b
     whole = Paired(hypothesis, observations[:SCREEN_PAIRS])
     if len(whole.observations) < SCREEN_PAIRS or not whole.is_comparable:
         return False
-    if whole.is_constant:
+    if whole.exact:
         return whole.compare(0.0, "screen").outcome == "regressed"
     worse, margin = whole.worsened()
     return _looks_slower(worse) and max(worse) >= margin
@@ -376,7 +376,7 @@ def _is_cleared(fresh: Paired) -> bool:
     """
     count = len(fresh.observations)
     is_early = count < CLEARING_PAIRS
-    if count < FIRST_PAIRS or (is_early and fresh.is_constant) or not all(map(is_ratio, fresh.observations)):
+    if count < FIRST_PAIRS or (is_early and fresh.exact) or not all(map(is_ratio, fresh.observations)):
         return False
     worse, margin = fresh.worsened()
     if median([*worse, *[math.inf] * (CLEARING_PAIRS - count)]) > margin:

@@ -62,6 +62,7 @@ def rows(tmp_path: Path) -> str:
     X = np.random.default_rng(0).normal(size=(200, COLUMNS)).astype(np.float32)
     y = np.where(X.sum(axis=1) > 0, 0, 1)
     np.savez(tmp_path / "rows.npz", X=X, y=y)
+    np.savez(tmp_path / "bare.npz", X=X)
     return str(tmp_path / "rows.npz")
 
 
@@ -112,6 +113,8 @@ REFUSED: Sequence[tuple[Sequence[str], str]] = (
     ),
     (["a:f", "a:f", "--data=rows.npz", "--margin=foo=3%"], "hwperf: --margin: foo=3%: unknown keyword 'foo'"),
     (["a:f", "a:f", "--data=rows.npz", "--margin=latency_p50=x"], "--margin: latency_p50=x: a margin is a perc"),
+    (["a:f", "a:f", "--data=bare.npz", "--margin=accuracy=1pp"], "--margin=accuracy: the data has no labels: add y"),
+    (["a:f", "a:f", "--data=rows.npz", "--margin=model_size=1%"], "functions and addresses have no size: leave"),
     (["a:f", "a:f", "--data=rows.npz", "--alpha=50%"], "--alpha='50%': a rate above 0 up to 20 %"),
     (["a:f", "a:f", "--data=rows.npz", "--target=y"], "--target names a column of a .csv"),
     (["m.joblib", "a:f", "--data=rows.npz"], "m.joblib is a pickle"),

@@ -504,8 +504,27 @@ def test_recorded_values_that_follow_who_starts_first_do_not_fail() -> None:
 def test_values_of_the_fresh_pairs_that_have_no_ratio_are_not_comparable() -> None:
     steps = hypothesis("a", "steps")
     constant = tuple(pair(n, "screen", [of_values(steps, 0.0, 2.0)]) for n in range(1, 7))
-    varying = tuple(pair(n, "confirm", [of_values(steps, 0.0, float(n))]) for n in range(7, 15))
+    varying = tuple(pair(n, "confirm", [of_values(steps, n % 2, float(n))]) for n in range(7, 15))
     assert "not comparable" == only(decide(evidence(constant, varying, hypotheses=[steps]))).outcome
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_recorded_values_that_are_0_on_one_side_alone_are_compared(better: Better) -> None:
+    """A model that answers nothing right any more has no ratio to what it was, and is the worst there is."""
+    bleu = replace(hypothesis("a", "bleu"), better=better)
+    sides = [(0.5 + n / 100, 0.0) if better == "higher" else (0.0, 3.0 + n % 4) for n in range(1, 15)]
+
+    def found(*, mirrored: bool) -> Comparison:
+        seen = [of_values(bleu, *(side[::-1] if mirrored else side)) for side in sides]
+        screen = tuple(pair(n, "screen", [one]) for n, one in enumerate(seen[:6], 1))
+        fresh = tuple(pair(n, "confirm", [one]) for n, one in enumerate(seen[6:], 7))
+        return only(decide(evidence(screen, () if mirrored else fresh, hypotheses=[bleu])))
+
+    worse, better_now = found(mirrored=False), found(mirrored=True)
+    assert ("regressed", 2.0**-8, 8) == (worse.outcome, worse.p_value, worse.pairs)
+    assert worse.how.startswith("8 fresh pairs, 0 on one side and more on the other, exact sign test")
+    assert ("improved", None) == (better_now.outcome, better_now.p_value)
+    assert better_now.how.startswith("6 pairs, 0 on one side and more on the other, compared exactly")
 
 
 def test_recorded_values_that_vary_and_timings_that_happen_to_agree_are_tested() -> None:

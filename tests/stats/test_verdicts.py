@@ -2,10 +2,18 @@
 
 from fakes.records import run
 
-from pytest_hwperf.records.messages import said, state
+from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.run import Estimate, Figure, replace
-from pytest_hwperf.records.verdict import Budget, Comparison, ComparisonOutcome, Policy, Undecided, Verdict
+from pytest_hwperf.records.verdict import (
+    Budget,
+    BudgetOutcome,
+    Comparison,
+    ComparisonOutcome,
+    Policy,
+    Undecided,
+    Verdict,
+)
 from pytest_hwperf.stats.verdicts import (
     answers_markers,
     explain,
@@ -117,6 +125,22 @@ def test_five_processes_on_one_side_decide() -> None:
         assert said_of_them == str(verdict.decided_by[-1])
 
 
+def test_five_processes_pass_no_percentile_of_too_few_calls_and_no_doubtful_load() -> None:
+    """The highest of 20 calls lies below the p99 in most processes; a median of few calls has no such bias."""
+    few = state("no bound", statistic="p99", side="upper", level=95.0, needed=299, n=20)
+    table: list[tuple[str, Statement, float, BudgetOutcome]] = [
+        ("p99", few, 0.009, "inconclusive"),
+        ("p99", few, 0.011, "failed"),
+        ("p50", few, 0.009, "passed"),
+        ("p50", state("backlog grows", first=1, last=300), 0.009, "inconclusive"),
+    ]
+    for statistic, doubt, value, outcome in table:
+        short = figure(0.009, 0.0095, None, stat=statistic)
+        short = replace(short, estimate=replace(short.estimate, warnings=(doubt,)))
+        budget = replace(BUDGET, statistic=statistic)
+        assert outcome == judge_budget(run(), [short], budget, Policy(undecided="retry"), [value] * 5).outcome
+
+
 def test_a_percentile_that_cannot_pass_in_its_time_says_which_it_needs() -> None:
     """299 calls of 6.27 ms on average take 1.87 s."""
     warning = state("no bound", statistic="p99", side="upper", level=95.0, needed=299, n=30)
@@ -193,6 +217,12 @@ def test_what_a_comparison_does() -> None:
         metric = run().metric("latency")
         assert judge_comparison(metric, made, Policy()).fails == fails
         assert judge_comparison(metric, made, Policy(strict=True)).fails == fails_strictly
+
+
+def test_a_statistic_that_another_one_answers_does_not_fail_strictly() -> None:
+    for kind, fails in (("reciprocal", False), ("other data", True)):
+        made = replace(comparison("not comparable"), cause=state(kind, other="latency mean"))
+        assert judge_comparison(metric_of("throughput"), made, Policy(strict=True)).fails == fails
 
 
 def test_a_test_that_the_baseline_could_not_run_fails_strictly_and_a_new_one_does_not() -> None:
