@@ -74,7 +74,8 @@ class Rehearser:
                     return trace
                 self.conductor.rehearse(self._parted, self.until, patience_s, trace=trace)
                 self.used = {}
-                if self.noted(trace).lost is None:
+                self.noted(trace)
+                if trace.lost is None:
                     return trace
                 self._leave_out(trace, trace.lost, self._parted, patience_s)
 
