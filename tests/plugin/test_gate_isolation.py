@@ -210,6 +210,7 @@ def test_each_side_reads_its_own_model_and_what_it_does_not_learn_from_the_other
         {"model.txt": "2", **{name: text.replace("{root}", str(project.path)) for name, text in tests.items()}}
     )
     monkeypatch.setenv("MODEL", f"{project.path}/model.txt")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # this session runs the tests too
     result = project.run(REPEATED)
 
     result.assert_outcomes(failed=1, passed=2)
