@@ -127,7 +127,7 @@ class Again:
             going_on = [one for one in budgets if len({keeps(run, one, value) for value in found[one.key]}) <= 1]
             if not going_on:
                 break
-            again = figures(next(other for other in self._nth(number) if other.label == run.label))
+            again = figures(_labelled(self._nth(number), run.label))
             for budget in going_on:
                 figure = figure_of(again, budget.key)
                 found[budget.key].extend([figure.estimate.value] if figure else [])
@@ -142,6 +142,16 @@ class Again:
             self._took_s = monotonic() - began
             self._made.append(result.runs)
         return self._made[number]
+
+
+def _labelled(runs: Sequence[Run], label: str) -> Run:
+    found = next((run for run in runs if run.label == label), None)
+    if found is None:
+        raise WorkerError(
+            f"a fresh process of this test did not measure label={label!r}: give label= a fixed name, "
+            "without process numbers, times or random values"
+        )
+    return found
 
 
 _MOST = 5  # lines that are shown
