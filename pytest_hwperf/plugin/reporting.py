@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -205,7 +206,9 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
     store = session_of(config).store
     # A run without figures, such as that of a comparison of models, holds nothing to compare with later.
     measured = [judgement for judgement in report.judgements if judgement.figures]
-    sound = {one.run.test for one in measured} & {*accepted}
+    # Reports of tests keep the `@group` of pytest-xdist, which `node_of` leaves out of the names of runs.
+    known = {name for node in accepted for name in accumulate(node.split("@"), "{}@{}".format)}
+    sound = {one.run.test for one in measured} & known
     sound -= {one.run.test for one in measured if may_hide_a_change(one.comparisons)}
     passed = [stored_run_of(judgement) for judgement in measured if judgement.run.test in sound]
     failed = [stored_run_of(judgement) for judgement in measured if judgement.run.test not in sound]
