@@ -10,7 +10,7 @@ import pytest
 
 from pytest_hwperf.measure.rounds import Rounds, arguments_of
 from pytest_hwperf.plugin.hwperf import Hwperf
-from pytest_hwperf.plugin.session import BODY_ENDED, session_of, test_of
+from pytest_hwperf.plugin.session import BODY_ENDED, node_of, session_of, test_of
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import nearest_or_all
 from pytest_hwperf.records.run import Run, Sample, replace
@@ -47,7 +47,7 @@ class Benchmark:
         marker = item.get_closest_marker("benchmark")
         given: Mapping[str, Any] = marker.kwargs if marker else {}
         callspec = getattr(item, "callspec", None)
-        self.name, self.fullname, self.group = item.name, item.nodeid, given.get("group")
+        self.name, self.fullname, self.group = item.name, node_of(item), given.get("group")
         self.param = callspec.id if callspec else None
         self.params = callspec.params if callspec else None
         self.extra_info: dict[str, Any] = {}

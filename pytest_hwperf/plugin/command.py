@@ -49,7 +49,7 @@ _VALUED_OF_GATE = frozenset(
     {
         *("--hwperf-against", "--hwperf-time-limit", "--hwperf-base-python", "--hwperf-base-with", "--hwperf-share"),
         *("--hwperf-build", "--hwperf-parallel", "--hwperf-plant", "--hwperf-instructions", "--hwperf-explain"),
-        *("-c", "--config-file", "--rootdir"),
+        *("--hwperf-baseline", "-c", "--config-file", "--rootdir"),
     }
 )
 # Options whose values a report names anew (a branch moves on), or must not name: a store's URL may hold a password.
@@ -94,9 +94,14 @@ def command_for(item: pytest.Item) -> Command:
 
 
 def repeated(config: pytest.Config) -> list[str]:
-    """Return the options that a command needs to measure and compare a test of this session in the same way."""
+    """Return the options that a command needs to measure and compare a test of this session in the same way.
+
+    It saves nothing, so it needs the name of a baseline only where this session compares with it.
+    """
     words = drop(_given(config), tests=config.getoption("file_or_dir") or (), of_gate=False)
-    return [word for word in words if not (_option(word) == "--hwperf-store" and "@" in word)]
+    idle = () if session_of(config).settings.compare else ("--hwperf-baseline",)
+    told = [word for word in words if not (_option(word) == "--hwperf-store" and "@" in word)]
+    return [word for word in told if _option(word) not in idle]
 
 
 def published(config: pytest.Config) -> tuple[str, ...]:

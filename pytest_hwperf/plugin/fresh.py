@@ -22,7 +22,7 @@ from pytest_hwperf.meters.memory import MISSING
 from pytest_hwperf.plugin.command import command_for, timeout_paused
 from pytest_hwperf.plugin.meters import INSTRUCTIONS
 from pytest_hwperf.plugin.progress import SHORT_S, countdown_of, line_of, time_told
-from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.session import node_of, session_of, test_of
 from pytest_hwperf.plugin.watching import say_what_trains
 from pytest_hwperf.records.errors import HwperfError, WorkerError
 from pytest_hwperf.records.messages import Statement, said, state
@@ -48,7 +48,7 @@ def ask_fresh(
     item: pytest.Item, role: Role, count: int = 1, *, label: str = "", at_once: int = 1, command: Command | None = None
 ) -> list[WorkerResult]:
     """Carry out one task of a test in fresh processes, and show how many have answered; its timer stands still."""
-    task = WorkerTask(role=role, node=item.nodeid, label=label)
+    task = WorkerTask(role=role, node=node_of(item), label=label)
     with timeout_paused(item), waiting(item, role, count) as answered:
         return ask(task, [command or command_for(item)] * count, at_once=at_once, answered=answered)
 
@@ -127,7 +127,7 @@ class Again:
             going_on = [one for one in budgets if len({keeps(run, one, value) for value in found[one.key]}) <= 1]
             if not going_on:
                 break
-            again = figures(next(other for other in self._nth(number) if other.label == run.label))
+            again = figures(_labelled(self._nth(number), run.label))
             for budget in going_on:
                 figure = figure_of(again, budget.key)
                 found[budget.key].extend([figure.estimate.value] if figure else [])
@@ -142,6 +142,16 @@ class Again:
             self._took_s = monotonic() - began
             self._made.append(result.runs)
         return self._made[number]
+
+
+def _labelled(runs: Sequence[Run], label: str) -> Run:
+    found = next((run for run in runs if run.label == label), None)
+    if found is None:
+        raise WorkerError(
+            f"a fresh process of this test did not measure label={label!r}: give label= a fixed name, "
+            "without process numbers, times or random values"
+        )
+    return found
 
 
 _MOST = 5  # lines that are shown

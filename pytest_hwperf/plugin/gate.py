@@ -172,9 +172,15 @@ def _request(
     settings, here = session_of(config).settings, config.invocation_params.dir
     folder = here / against
     tests = list(map(_measured_test, items))
+    files = list(dict.fromkeys(item.path for item in items if item.path.exists()))
+    if outside := [file for file in files if not file.is_relative_to(config.rootpath)]:
+        raise UsageProblem(
+            f"{outside[0]} is not below pytest's rootdir {config.rootpath}, so fresh processes give its tests other "
+            "names: give --rootdir=DIR with a folder above the tests"
+        )
     return GateRequest(
         tests=tests,
-        files=list(dict.fromkeys(item.path for item in items if item.path.exists())),
+        files=files,
         command=pytest_command(config),
         against=folder if is_folder(folder) else against,
         name=name,

@@ -27,7 +27,7 @@ from pytest_hwperf.plugin.scenarios import (
     subject_given,
     two_models,
 )
-from pytest_hwperf.plugin.session import LONGEST_LABEL, checked_label, session_of, test_of
+from pytest_hwperf.plugin.session import LONGEST_LABEL, checked_label, node_of, session_of, test_of
 from pytest_hwperf.plugin.whole_suites import measure_if_repeatable
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Measurement
@@ -188,7 +188,7 @@ class Hwperf:
             self._check_time()
             check_recorded(name, value, better)
             size = RECORDED_MARGIN if margin is None else parse_size(margin, "relative")
-            run = self._test.runs.get("") or empty_run(self._item.config, self._item.nodeid)
+            run = self._test.runs.get("") or empty_run(self._item.config, node_of(self._item))
             if name in run.directions:
                 raise UsageProblem(f"hwperf.record({name!r}): recorded twice in one test; give each value its own name")
             sample = Sample(metric=name, values=array("d", [value]), per="test", source="recorded")
@@ -266,7 +266,7 @@ class Hwperf:
                 return ()
             (old_name, old), (new_name, new) = two_models(models)
             label = checked_label(label) or f"{new_name} against {old_name}"
-            run = empty_run(self._item.config, self._item.nodeid, label)
+            run = empty_run(self._item.config, node_of(self._item), label)
             self._check_compared(run.label)
             with line_of(self._item.config) as shown, timeout_paused(self._item):
                 settings = self._compare_settings(run.label, partial(show_pairs, shown), batch_size, threads)
@@ -297,7 +297,7 @@ class Hwperf:
             threads=threads,
             time_s=settings.time_limit_s,
             hold_collector=settings.gc == "off",
-            measurement=Measurement(test=self._item.nodeid, label=label),
+            measurement=Measurement(test=node_of(self._item), label=label),
             progress=progress,
         )
 

@@ -17,7 +17,7 @@ from pytest_hwperf.measure.stream import Loop, Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.process import CpuTimeMeter
 from pytest_hwperf.plugin.command import command_for, timeout_paused
-from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.session import node_of, session_of, test_of
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.markers import TIMEOUT_S, Load
@@ -130,7 +130,7 @@ class UnderLoad:
         self._announce(f"load {load.kind}", load.lasts_s(measured.first_call_s))
         if load.processes:
             check_processes(load, self._stream)
-            times, task = Times(), WorkerTask(role="load", node=self._item.nodeid, label=self._label)
+            times, task = Times(), WorkerTask(role="load", node=node_of(self._item), label=self._label)
             with timeout_paused(self._item):
                 self._cpu_s = run_by_processes(load, task, command_for(self._item), times)
             self._served = times.served()

@@ -9,7 +9,7 @@ from unittest import TestCase
 import pytest
 
 from pytest_hwperf import registry
-from pytest_hwperf.plugin.session import MARKS, Markers, is_asked_for, is_measured, session_of, test_of
+from pytest_hwperf.plugin.session import MARKS, Markers, is_asked_for, is_measured, node_of, session_of, test_of
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import (
     COUNTED,
@@ -151,7 +151,7 @@ def _id_of(point: Mapping[str, object]) -> str:
 
 def _sweep_of(item: pytest.Item, point: Mapping[str, object], scenario: str) -> str:
     """Return the id of a test without its point and scenario; other parameters make a sweep each."""
-    function, _, parameters = item.nodeid.partition("[")
+    function, _, parameters = node_of(item).partition("[")
     rest = f"-{parameters.removesuffix(']')}-"
     for part in filter(None, [_id_of(point), scenario]):
         rest = rest.replace(f"-{part}-", "-", 1)

@@ -24,7 +24,7 @@ from pytest_hwperf.plugin.fresh import counted_by_callgrind, in_fresh_processes
 from pytest_hwperf.plugin.loads import UnderLoad
 from pytest_hwperf.plugin.meters import IdlePower, instruction_meter_of, meters_around, meters_of
 from pytest_hwperf.plugin.progress import countdown_of, line_of, time_told
-from pytest_hwperf.plugin.session import SessionState, called_there, session_of, test_of
+from pytest_hwperf.plugin.session import SessionState, called_there, node_of, session_of, test_of
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.messages import Remark, Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, Taken, taken_by
@@ -77,9 +77,9 @@ def run_of_one_call(item: pytest.Item, subject: Subject, label: str, first: Firs
         for metric in taken_by("calls")
     )
     samples = (*calls, *item_samples(first.items, cold))
-    return replace(empty_run(item.config, item.nodeid, label), scenario=subject.scenario, samples=samples).with_result(
-        first.value
-    )
+    return replace(
+        empty_run(item.config, node_of(item), label), scenario=subject.scenario, samples=samples
+    ).with_result(first.value)
 
 
 def empty_run(config: pytest.Config, test: str, label: str = "") -> Run:
@@ -106,7 +106,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         return _measured_untimed(item, subject, label, seen)
     shared, rows, idle = session_of(item.config), subject.rows, IdlePower(item)
     instructions, absent = instruction_meter_of(item)
-    loaded, run, traced = _loaded(item, subject), empty_run(item.config, item.nodeid, label), trace_conditions()
+    loaded, run, traced = _loaded(item, subject), empty_run(item.config, node_of(item), label), trace_conditions()
     meters = meters_of(item, subject, absent)
     meters += [instructions] if instructions else []  # last: the other meters' work is no work of the calls
     idle.watch()
@@ -215,7 +215,7 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Seq
     judged = [metric for metric in taken_by(*ways) if METRICS[metric].budgets]
     cause = state("traced", by=", ".join(seen))
     return replace(
-        empty_run(item.config, item.nodeid, label),
+        empty_run(item.config, node_of(item), label),
         scenario=subject.scenario,
         samples=tuple(exact),
         conditions={**subject.conditions, **trace_conditions()},

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -205,7 +206,7 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
     store = session_of(config).store
     # A run without figures, such as that of a comparison of models, holds nothing to compare with later.
     measured = [judgement for judgement in report.judgements if judgement.figures]
-    sound = {one.run.test for one in measured} & {*accepted}
+    sound = {one.run.test for one in measured} & _named(accepted)
     sound -= {one.run.test for one in measured if may_hide_a_change(one.comparisons)}
     passed = [stored_run_of(judgement) for judgement in measured if judgement.run.test in sound]
     failed = [stored_run_of(judgement) for judgement in measured if judgement.run.test not in sound]
@@ -226,6 +227,11 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
         )
     lines += _to_accept(settings, held)
     return lines, [*unsaved, *unheld, *unkept]
+
+
+def _named(nodes: Collection[str]) -> set[str]:
+    """Return node ids as they are, and without the `@group` of pytest-xdist: the names of runs leave it out."""
+    return {name for node in nodes for name in accumulate(node.split("@"), "{}@{}".format)}
 
 
 def _to_accept(settings: "Settings", held: Sequence[str]) -> list[str]:

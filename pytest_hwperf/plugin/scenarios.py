@@ -16,7 +16,7 @@ from pytest_hwperf.measure.stream import Loop
 from pytest_hwperf.measure.subjects import Subject, reference_of, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.judging import gone_scenarios
 from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS, swept_value
-from pytest_hwperf.plugin.session import LONGEST_LABEL, test_of
+from pytest_hwperf.plugin.session import LONGEST_LABEL, node_of, test_of
 from pytest_hwperf.records.contracts import Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.records.markers import ADDRESSES, is_address
@@ -80,7 +80,7 @@ def ready_scenarios(
         try:
             scenario = converted(name)
         except ScenarioUnavailable as reason:
-            skips.append(Skip(test=item.nodeid, scenario=name, cause=cause_of(reason)))
+            skips.append(Skip(test=node_of(item), scenario=name, cause=cause_of(reason)))
         else:
             found[name] = ReadyScenario(
                 name=name, scenario=scenario, X=X, y=y, reference=partial(converted, reference_of(scenario))

@@ -251,6 +251,16 @@ def begin_try(item: pytest.Item) -> None:
     item.stash[_TEST] = TestState(markers=test_of(item).markers)
 
 
+def node_of(item: pytest.Item) -> str:
+    """Return the node id of a test, by which every process and every run knows it.
+
+    With `--dist=loadgroup` the workers of pytest-xdist append `@group` to it, from pytest 9 on without effect.
+    """
+    plain = f"{item.parent.nodeid}::{item.name}" if item.parent else item.nodeid
+    grouped = item.get_closest_marker("xdist_group") and item.nodeid.startswith(f"{plain}@")
+    return plain if grouped else item.nodeid
+
+
 def is_measured(item: pytest.Item) -> bool:
     """Whether a test is measured: it uses the fixture `hwperf`, or its body is the call by a budget or --hwperf-all."""
     return is_asked_for(item) or test_of(item).markers.by_all

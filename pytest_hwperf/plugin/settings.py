@@ -262,10 +262,23 @@ def read_settings(config: pytest.Config) -> Settings:
     return settings
 
 
+# Options that do nothing without a comparison, and what they do with one. A time limit is of `hwperf.compare` too.
+_OF_COMPARISONS = {
+    "--hwperf-build": "builds the trees that are compared",
+    "--hwperf-prove-equal": "asks for further pairs",
+    "--hwperf-share": "gives files to the baseline's tree",
+    "--hwperf-parallel": "runs pairs side by side",
+}
+
+
 def _contradictions(config: pytest.Config, given: Settings) -> tuple[tuple[object, str], ...]:
-    """Return options that need others, or exclude each other: whether they do, and what is said then."""
+    """Return options that need others, or exclude each other: whether they do, and what is said then.
+
+    Those that need a comparison are refused where they are typed: a configuration file, with its `addopts`, serves
+    other runs too.
+    """
     trees, compared = "give --hwperf-against=REF|DIR too", given.compares
-    build, affected, equal = (config.getoption(f"hwperf_{name}") for name in ("build", "affected", "prove_equal"))
+    typed = {os.fspath(word).partition("=")[0] for word in config.invocation_params.args}
     return (
         (
             given.is_anchored and not given.anchor,
@@ -275,12 +288,19 @@ def _contradictions(config: pytest.Config, given: Settings) -> tuple[tuple[objec
             given.base_python and not given.against,
             f"--hwperf-base-python is the baseline's interpreter: {trees}",
         ),
-        (build and not compared, f"--hwperf-build builds the trees that are compared: {trees}"),
+        *((name in typed and not compared, f"{name} {purpose}: {trees}") for name, purpose in _OF_COMPARISONS.items()),
         (
-            affected and not (given.against or given.compare),
+            "--hwperf-affected" in typed and not (given.against or given.compare),
             f"--hwperf-affected leaves tests out of pairs: {trees}",
         ),
-        (equal and not compared, f"--hwperf-prove-equal asks for further pairs: {trees}"),
+        (
+            "--hwperf-explain" in typed and given.explain == "always" and not compared,
+            f"--hwperf-explain=always profiles the tests that are compared: {trees}",
+        ),
+        (
+            "--hwperf-baseline" in typed and not (given.keeps_runs or given.is_anchored),
+            "--hwperf-baseline names stored runs: give --hwperf-save or --hwperf-compare too",
+        ),
         (
             given.affected and given.plant,
             (

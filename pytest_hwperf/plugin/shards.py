@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.session import is_measured, session_of
+from pytest_hwperf.plugin.session import is_measured, node_of, session_of
 from pytest_hwperf.plugin.settings import OPTIONS
 from pytest_hwperf.records.report import Shard, selection_of, shard_of
 
@@ -42,7 +42,7 @@ class Shards:
         own = [item for item in items if shard_of(name_of(item), self._of) == self._number]
         session_of(config).parted = Division(
             selected=len(items),
-            selection=selection_of(item.nodeid for item in items),
+            selection=selection_of(node_of(item) for item in items),
             measured=sum(map(is_measured, items)),
             own=len(own),
         )
@@ -94,13 +94,13 @@ def name_of(item: pytest.Item) -> str:
 
     The points of a sweep go by their function, and the scenarios of a test by its id without theirs.
     """
-    function, bracket, parameters = item.nodeid.partition("[")
+    function, bracket, parameters = node_of(item).partition("[")
     if item.get_closest_marker("hwsweep"):
         return function
     given: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     scenario = given.get("scenario")
     if not (bracket and isinstance(scenario, str)):
-        return item.nodeid
+        return node_of(item)
     return function + bracket + re.sub(rf"(?<!\w){re.escape(scenario)}(?!\w)", "…", parameters, count=1)
 
 

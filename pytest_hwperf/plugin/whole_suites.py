@@ -12,7 +12,7 @@ import pytest
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.plugin.measurement import empty_run
-from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.session import node_of, session_of, test_of
 from pytest_hwperf.records.errors import HwperfError, MeasurementError
 from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
@@ -87,10 +87,10 @@ def why_not_measured(item: pytest.Item, subject: Subject) -> Statement | None:
 
 def unmeasured_run(item: pytest.Item, why: Statement, label: str = "") -> Run:
     """Return the run of a test that is not measured: as what cannot be compared, or where nothing is, as a skip."""
-    settings, run = session_of(item.config).settings, empty_run(item.config, item.nodeid, label)
+    settings, run = session_of(item.config).settings, empty_run(item.config, node_of(item), label)
     if settings.against or settings.compare:
         return replace(run, unmeasured={MEDIAN_LATENCY[0]: why})
-    test_of(item).skips.append(Skip(test=item.nodeid, scenario="", cause=why))
+    test_of(item).skips.append(Skip(test=node_of(item), scenario="", cause=why))
     return run
 
 

@@ -90,7 +90,31 @@ def test_everyday_options_stand_first_in_two_lines_each(
 
 
 def test_what_the_configuration_file_says_of_pairs_may_serve_other_runs(pytester: pytest.Pytester) -> None:
-    assert isinstance(read(pytester, "-ohwperf_affected=true", "-ohwperf_prove_equal=true"), Settings)
+    """Also in its `addopts`: the processes of a gate read them too, and none of them compares."""
+    named = ("--hwperf-baseline=v1", "--hwperf-share=a.bin", "--hwperf-parallel=1", "--hwperf-explain=always")
+    inis = (f"-o{one.removeprefix('--').replace('-', '_')}" for one in named)
+    assert isinstance(read(pytester, "-ohwperf_affected=true", "-ohwperf_prove_equal=true", *inis), Settings)
+    pytester.makeini(f"[pytest]\naddopts = {' '.join(named)} --hwperf-prove-equal --hwperf-build=make\n")
+    found = read(pytester)
+    assert isinstance(found, Settings)
+    assert ("v1", ("a.bin",), 1, "always") == (found.baseline, found.share, found.parallel, found.explain)
+
+
+ALLOWED = [
+    "--hwperf-baseline=v1 --hwperf-save",
+    "--hwperf-baseline=v1 --hwperf-compare",
+    "--hwperf-baseline=v1 -ohwperf_compare=true",
+    "--hwperf-baseline=v1 --hwperf-against=anchor -ohwperf_anchor=v1",
+    "--hwperf-share=a.bin --hwperf-parallel=1 --hwperf-explain=always --hwperf-against=.",
+    "--hwperf-share=a.bin --hwperf-parallel=1 --hwperf-explain=always --hwperf-compare",
+    "--hwperf-share=a.bin --hwperf-parallel=1 --hwperf-explain=always --hwperf-base-with=ort==1",
+    "--hwperf-explain=never --hwperf-time-limit=5",
+]
+
+
+def test_options_of_a_comparison_are_taken_with_one(pytester: pytest.Pytester) -> None:
+    """A time limit is taken without, since it limits `hwperf.compare` too, and what explains nothing needs nothing."""
+    assert [] == [line for line in ALLOWED if not isinstance(read(pytester, *shlex.split(line)), Settings)]
 
 
 def test_the_longest_time_that_is_recommended_is_that_of_the_option() -> None:
@@ -117,6 +141,11 @@ REFUSED = [
     ("-ohwperf_gc=of", "hwperf_gc='of': unknown value. Did you mean 'off'? Allowed: on, off"),
     ("--hwperf-against=anchor", "=anchor: which release? Give -o hwperf_anchor=REF too, e.g. v1.4"),
     ("-ohwperf_anchor_builds=0", "hwperf_anchor_builds=0: a number of builds from 1 to 9999, such as 365 "),
+    ("--hwperf-baseline=v1", "--hwperf-baseline names stored runs: give --hwperf-save or --hwperf-compare too"),
+    ("--hwperf-baseline v1 --hwperf-against=.", "--hwperf-baseline names stored runs: give "),
+    ("--hwperf-share=a.bin", "--hwperf-share gives files to the baseline's tree: give --hwperf-against="),
+    ("--hwperf-parallel=1", "--hwperf-parallel runs pairs side by side: give --hwperf-against="),
+    ("--hwperf-explain=always", "--hwperf-explain=always profiles the tests that are compared: give "),
     ("--hwperf-build=make", "--hwperf-build builds the trees that are compared: give --hwperf-against="),
     ("'--hwperf-build=a && b'", "--hwperf-build='a && b': it runs without a shell, which && needs: "),
     ('"--hwperf-build=a \'b"', '--hwperf-build="a \'b" cannot be split into words (No closing quotation)'),

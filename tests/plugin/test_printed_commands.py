@@ -30,6 +30,7 @@ def printed(result: pytest.RunResult, start: str) -> list[str]:
     ("test", "options"),
     [
         ("test_plain", ["--hwperf-all"]),
+        ("test_plain", ["--hwperf-all", "--hwperf-save", "--hwperf-baseline=v1"]),
         ("test_benchmarked", ["--hwperf-all", "--hwperf-benchmark", "-o", "hwperf_shortest=0.001"]),
     ],
 )
@@ -65,7 +66,7 @@ def test_a_command_repeats_the_gate_and_not_the_session() -> None:
     kept = ["--hwperf-against=v1", "--hwperf-share=*.onnx", "-c", "other.ini", "--size", "big", "--hwperf-compare"]
     gone = ["-k", "fast", "-x", "-vv", "--hwperf-report", "r.json", "--hwperf-shard=1/2", "--hwperf-affected", "-n4"]
     assert kept == drop([*kept, *gone, "tests"], tests=["tests"], of_gate=False)
-    assert ["--size", "big"] == drop([*kept, *gone, "tests"], tests=["tests"])
+    assert ["--size", "big"] == drop([*kept, *gone, "--hwperf-baseline=v1", "tests"], tests=["tests"])
 
 
 def test_what_overrides_the_ini_file_is_one_word() -> None:

@@ -21,7 +21,7 @@ TEST = """
     @pytest.mark.parametrize("case", {cases})
     @pytest.mark.hwbudget(latency_p50_ms=1.5, accuracy_min=0.5)
     def test_it(hwperf, case):
-        hwperf(lambda rows: rows, [1, 1], y_true=[1, 0])
+        hwperf(lambda rows: rows, [1, 1], y_true=[1, 0], label={label!r})
 """
 MEDIANS = {"kept": [0.001] * 6, "missed": [0.002] * 6, "apart": [0.001, 0.002, 0.001], "lost": []}
 
@@ -38,20 +38,24 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
         again = replace(run_of(samples=(sample(values=[left.pop(0)] * 9),)), label="")
         return [WorkerResult(values={}, reasons={}, notes=[], runs=[again])]
 
-    def measured(item: pytest.Item, *_: object) -> Run:
+    def measured(item: pytest.Item, _: object, label: str) -> Run:
         from pytest_hwperf.plugin.measurement import empty_run
 
         correct = sample("accuracy", [1.0, 0.0], per="example", source="callable")
-        return replace(empty_run(item.config, item.nodeid), samples=(sample(values=array("d", CALLS_S)), correct))
+        return replace(
+            empty_run(item.config, item.nodeid, label), samples=(sample(values=array("d", CALLS_S)), correct)
+        )
 
     monkeypatch.setattr("pytest_hwperf.plugin.fresh.ask", ask)
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.measure", measured)
     return medians
 
 
-def judged(pytester: pytest.Pytester, cases: list[str], *options: str) -> tuple[pytest.RunResult, list[list[Any]]]:
+def judged(
+    pytester: pytest.Pytester, cases: list[str], *options: str, label: str = ""
+) -> tuple[pytest.RunResult, list[list[Any]]]:
     """Return the run, and the verdicts of each test."""
-    pytester.makepyfile(TEST.format(cases=cases))
+    pytester.makepyfile(TEST.format(cases=cases, label=label))
     result = pytester.runpytest_inprocess(*OPTIONS, "--hwperf-report=report.json", *options)
     report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
     return result, [judgement["verdicts"] for judgement in report["judgements"]]
@@ -76,6 +80,15 @@ def test_none_is_asked_by_default(pytester: pytest.Pytester, asked: dict[str, li
     _, [[latency, _]] = judged(pytester, ["kept"])
     assert "inconclusive" == latency["outcome"]
     assert MEDIANS == asked
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_label_that_no_other_process_gives_is_named(pytester: pytest.Pytester) -> None:
+    """The test fails with what to do, and the budget stays inconclusive."""
+    result, _ = judged(pytester, ["kept"], "--hwperf-undecided=retry", label="run 7")
+    result.assert_outcomes(failed=1)
+    told = ["*did not measure label='run 7': give label= a fixed name*", "*inconclusive: latency p50 *"]
+    result.stdout.fnmatch_lines(told)
 
 
 @pytest.mark.usefixtures("asked")
