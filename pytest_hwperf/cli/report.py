@@ -132,7 +132,7 @@ def show_report(
         if report.revision:
             say(" against ".join(filter(None, (report.present_code, ", ".join(report.compared_with)))))
         show_table(report, "verbose" if of_others else "normal")
-        show_document([Paragraph(headline_of(report).sentence)] if report.shards else [])
+        show_document([Paragraph(headline_of(report).sentence)] if report.shards or not report.judgements else [])
     for file in options.output:
         suffix = Path(file).suffix
         write_file(file, page.render(report, history=history) if suffix == ".html" else _WRITTEN[suffix](report))

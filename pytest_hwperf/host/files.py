@@ -75,6 +75,18 @@ def read_given(
         raise error(f"{name or file} cannot be read ({getattr(problem, 'strerror', problem)}): {remedy}") from problem
 
 
+def stat_given(
+    file: Path, remedy: str, *, error: type[HwperfError] = UsageProblem, follow: bool = True
+) -> os.stat_result | None:
+    """Return what is at a path that a user gives, None where nothing is; a path that cannot be seen is refused."""
+    try:
+        return os.stat(file, follow_symlinks=follow)  # noqa: PTH116 - the one call for both
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as problem:  # "nothing" would be a guess
+        raise error(f"{file} cannot be read ({problem.strerror}): {remedy}") from problem
+
+
 def read_at(descriptor: int, count: int, offset: int) -> bytes:
     """Read bytes of an open file from `offset` on, without moving its position: as `os.pread` where there is one."""
     if sys.platform == "win32":

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from io import IOBase
+from itertools import count, cycle
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
@@ -16,6 +18,7 @@ from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Values
 
 BETWEEN = "setup and teardown lie between the calls, and would be counted too"
+USED_UP = "is an iterator, which one call uses up"
 
 _SECOND = 1_000_000_000  # ns
 
@@ -134,6 +137,23 @@ def arguments_of(args: Sequence[Any], kwargs: Mapping[str, Any], setup: Callable
         f"setup=: it returned {reprlib.repr(found)}: it returns None, or (args, kwargs) of the call, such as "
         "([rows], {})"
     )
+
+
+def refuse_used_up(args: Sequence[Any], kwargs: Mapping[str, Any], kind: str = "argument") -> None:
+    """Refuse a value that the first call uses up: the calls after it would find nothing, and be fast."""
+    for name, value in (*enumerate(args, 1), *kwargs.items()):
+        if _is_used_up(value):
+            raise UsageProblem(
+                f"{kind} {name!r} {USED_UP}: make it a list, or let setup= return a new one for each call, such as "
+                "hwperf(read, setup=lambda: ([new_rows()], {}))"
+            )
+
+
+def _is_used_up(value: object) -> bool:
+    """Whether it is an iterator that ends, and that calls neither fill again, as a cursor, nor write to."""
+    if not isinstance(value, Iterator) or isinstance(value, count | cycle) or hasattr(value, "execute"):
+        return False
+    return not isinstance(value, IOBase) or not (value.closed or value.writable())
 
 
 def _bound(function: Callable[..., Any], given: Arguments) -> Callable[..., Any]:

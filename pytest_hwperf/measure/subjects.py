@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from pytest_hwperf.measure.accuracy import Predictions, call_all, check_all, check_first, copied, digest, predict_all
-from pytest_hwperf.measure.rounds import Rounds, RoundStream
+from pytest_hwperf.measure.rounds import Rounds, RoundStream, refuse_used_up
 from pytest_hwperf.measure.rows import (
     arrays_of,
     batch_rows,
@@ -170,6 +170,7 @@ def subject_of_callable(
     Async calls are awaited on `loop`.
     """
     loop = loop or OwnLoop()
+    refuse_used_up(args, kwargs)
     if (y_true is not None or batch_size is not None) and not args:
         raise UsageProblem(
             "y_true= and batch_size= need the rows as first argument: hwperf(model.predict, X, y_true=y)"

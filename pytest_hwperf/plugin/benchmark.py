@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pytest_hwperf.measure.rounds import Rounds, arguments_of
+from pytest_hwperf.measure.rounds import Rounds, arguments_of, refuse_used_up
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import BODY_ENDED, node_of, session_of, test_of
 from pytest_hwperf.records.errors import UsageProblem
@@ -107,6 +107,8 @@ class Benchmark:
         if iterations > 1 and setup is not None:
             raise ValueError(f"pedantic(iterations={iterations}, setup=…): a setup prepares one call: iterations=1")
         self._check(target)
+        if setup is None:
+            refuse_used_up(args, kwargs or {})
         asked = Rounds(
             prepare=partial(arguments_of, tuple(args), dict(kwargs or {}), setup or _nothing),
             teardown=teardown,

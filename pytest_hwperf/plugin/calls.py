@@ -9,7 +9,8 @@ from unittest import SkipTest, TestCase
 
 import pytest
 
-from pytest_hwperf.measure.rounds import Arguments, Rounds
+from pytest_hwperf.measure.rounds import Arguments, Rounds, refuse_used_up
+from pytest_hwperf.plugin.failure import AtTheCall
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import test_of
 from pytest_hwperf.plugin.whole_suites import FixtureValues
@@ -64,6 +65,9 @@ def stand_in(item: pytest.Function) -> Callable[..., Any]:
         """Note the fixtures; return the body with them, and what stands in for `subtests` among them."""
         if test_of(item).markers.by_all:
             test_of(item).fixtures = FixtureValues(fixtures)
+        else:
+            with AtTheCall():
+                refuse_used_up((), fixtures, "fixture")
         real = getattr(fixtures.get("subtests"), "test", None)
         subtests = RepeatedSubtests(real) if real else None
         if subtests:

@@ -100,9 +100,7 @@ class Collector:
         partial = exitstatus == pytest.ExitCode.INTERRUPTED or len(self._ends.over) < session.testscollected - twice
         if (gate := session_of(self._config).gate) is not None:
             partial |= self._add_unjudged(session, gate)
-        if not self._results and not self._settings.shard:
-            if self._settings.keeps_runs:
-                self._lines.append("nothing was measured, so that nothing was saved or compared")
+        if not self._results and not self._reports_nothing():
             return
         from pytest_hwperf.plugin.reporting import not_compared, report_of, save, write
         from pytest_hwperf.plugin.session import without_collection
@@ -113,11 +111,21 @@ class Collector:
             self._report = report if self._results else None
             self._shard = report if shards else None
             self._lines.extend(not_compared(self._settings, session.items, report))
-            for lines, trouble in (save(self._config, report, self._accepted), write(self._config, report)):
+            saved = save(self._config, report, self._accepted) if self._results else ([], [])
+            for lines, trouble in (saved, write(self._config, report)):
                 self._lines.extend(lines)
                 self._trouble.extend(trouble)
         if self._trouble and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _reports_nothing(self) -> bool:
+        """Say that nothing was measured; return whether a report says so too: an old one would be taken for it."""
+        measures = session_of(self._config).judges and not self._config.option.collectonly
+        writes = bool(self._settings.reports) and measures
+        lacks = ["nothing was saved or compared"] if self._settings.keeps_runs else []
+        lacks += ["the report is empty"] if writes else []
+        self._lines += [f"nothing was measured: {', and '.join(lacks)}"] if lacks else []
+        return writes or bool(self._settings.shard)
 
     def _add_unjudged(self, session: pytest.Session, gate: "GateResult") -> bool:
         """Fail the session by what the pairs have decided; return whether a test of theirs did not run after them."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.measure.rounds import Rounds
+from pytest_hwperf.measure.rounds import Rounds, refuse_used_up
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.subjects import Subject, subject_of_rounds
@@ -315,6 +315,8 @@ class Hwperf:
         elif load is not None and load.headers:
             raise UsageProblem("hwload: headers= are of requests: give url=, or hwperf('http://…', X)")
         else:
+            if isinstance(target, partial) and not self._test.markers.by_all:  # which passes such a body unmeasured
+                refuse_used_up(target.args, target.keywords)
             subject = subject_given(target, args, kwargs, loop, **data)
         how = {"load": str(load)} if load else {}
         return dataclasses.replace(self._collecting(subject, **how), stages=self._stages)

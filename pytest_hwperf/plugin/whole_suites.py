@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.host.tracing import untraced
+from pytest_hwperf.measure.rounds import USED_UP
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.session import node_of, session_of, test_of
@@ -37,7 +38,7 @@ class FixtureValues:
         """Say which of them a call has used up or changed, as far as that can be seen; "" where none."""
         for name, value in self._values.items():
             if isinstance(value, Iterator):
-                return f"its fixture {name!r} is an iterator, which one call uses up"
+                return f"its fixture {name!r} {USED_UP}"
             if name in self._before and _differs(self._before[name], value):
                 return f"its first call has changed its fixture {name!r}"
         return ""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_hwperf.host.files import check_writable, read_given, refused_name, replace_file, replace_files
+from pytest_hwperf.host.files import check_writable, read_given, refused_name, replace_file, replace_files, stat_given
 from pytest_hwperf.records.codec import from_file, from_json, to_json
 from pytest_hwperf.records.errors import SerialisationError, StoreError
 from pytest_hwperf.records.run import SCHEMA, Run, StoredRun, replace
@@ -25,6 +25,7 @@ from pytest_hwperf.stores.store import check_baseline
 SUFFIX = ".jsonl"
 LARGEST = 50_000_000  # bytes of a file: far above what twenty runs need; a larger one is not loaded into memory
 _OLDER = "delete it, and save a new baseline with pytest --hwperf-save"
+_UNSEEN = "make the folders above it readable, or choose another place for baselines with --hwperf-store"
 _ROOM_OF_HEADING = 256  # bytes
 _LONGEST_SLUG = 80  # characters: with the digits and the ending far below the 255 bytes of a file name
 Runs = tuple[StoredRun, ...]  # of one file: the oldest first; () where there is no file
@@ -57,8 +58,8 @@ class BaselineFolder:
 
     def check(self, *, writing: bool) -> None:
         """Refuse a place that is no folder, or that cannot be written to."""
-        there = next(place for place in (self.root, *self.root.parents) if os.path.lexists(place))
-        if not there.is_dir():
+        there = next(place for place in (self.root, *self.root.parents) if is_there(place))
+        if not is_folder(there):
             raise StoreError(f"{there} is not a folder: choose another place for baselines with --hwperf-store")
         if writing:
             try:
@@ -67,17 +68,17 @@ class BaselineFolder:
                 raise _closed(there, error) from error
 
     def machines(self, baseline: Path) -> list[Path]:
-        return [path for path in _entries(baseline) if path.is_dir()] if os.path.lexists(baseline) else []
+        return [path for path in entries(baseline) if is_folder(path)] if is_there(baseline) else []
 
     def files(self, baseline: Path) -> list[Path]:
         """List the baseline files of all machines; names that begin with a dot are leftovers of writers."""
-        paths = [path for machine in self.machines(baseline) for path in _entries(machine)]
+        paths = [path for machine in self.machines(baseline) for path in entries(machine)]
         return [path for path in paths if path.suffix == SUFFIX and not path.name.startswith(".")]
 
     def read(self, path: Path) -> Runs:
         """Read one file; () where there is none."""
         self.check_links(path)
-        if not os.path.lexists(path):
+        if not is_there(path):
             return ()
         content = read_given(path, LARGEST, "fix that, or delete it to start over", error=StoreError)
         known, runs = self._known.get(path, (b"", ()))
@@ -147,7 +148,18 @@ class BaselineFolder:
                 leftover.unlink(missing_ok=True)
 
 
-def _entries(folder: Path) -> list[Path]:
+def is_there(path: Path) -> bool:
+    """Whether a file, folder or link is there; one that cannot be seen is refused."""
+    return stat_given(path, _UNSEEN, error=StoreError, follow=False) is not None
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there, or a link to one; one that cannot be seen is refused."""
+    found = stat_given(path, _UNSEEN, error=StoreError)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def entries(folder: Path) -> list[Path]:
     try:
         return [folder / name for name in sorted(path.name for path in folder.iterdir())]
     except OSError as error:

@@ -4,7 +4,6 @@
 `<root>/.held/` failed ones that wait to be accepted.
 """
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -14,7 +13,16 @@ from pytest_hwperf.records.errors import SerialisationError, StoreError
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Machine, StoredRun
 from pytest_hwperf.stats.history import Annotation, Series, series_of
-from pytest_hwperf.stores.baseline_folder import BaselineFolder, Runs, file_name, place, render
+from pytest_hwperf.stores.baseline_folder import (
+    BaselineFolder,
+    Runs,
+    entries,
+    file_name,
+    is_folder,
+    is_there,
+    place,
+    render,
+)
 from pytest_hwperf.stores.location import why_no_name
 from pytest_hwperf.stores.store import KEEP, Store, matches
 
@@ -46,7 +54,7 @@ class JsonStore(Store):
     def check(self, baseline: str, *, writing: bool) -> None:
         folders = [self._folder.of(baseline, held=held) for held in (False, True)[: 1 + writing]]
         self._folder.check(writing=writing)
-        if writing and self._folder.root.is_dir():
+        if writing and is_folder(self._folder.root):
             with self._folder.locked():
                 self._folder.sweep(folders)
         for path in self._files(folders):
@@ -63,9 +71,9 @@ class JsonStore(Store):
         return tuple(runs[-1] for runs in self.histories(baseline, held=False))
 
     def baselines(self) -> tuple[str, ...]:
-        roots = [root for root in (self._folder.root, self._folder.root / ".held") if root.is_dir()]
-        names = {path.name for root in roots for path in root.iterdir() if path.is_dir() and not why_no_name(path.name)}
-        return tuple(sorted(names))
+        roots = [root for root in (self._folder.root, self._folder.root / ".held") if is_folder(root)]
+        named = [path for root in roots for path in entries(root) if not why_no_name(path.name)]
+        return tuple(sorted({path.name for path in named if is_folder(path)}))
 
     def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> tuple[Runs, ...]:
         found = map(self._folder.read, self._files([self._folder.of(baseline, held=held)]))
@@ -73,7 +81,7 @@ class JsonStore(Store):
 
     def remove(self, baseline: str, pattern: str) -> tuple[str, ...]:
         folders = [self._folder.of(baseline, held=held) for held in (False, True)]
-        if not any(folder.is_dir() for folder in folders):
+        if not any(map(is_folder, folders)):
             return ()
         with self._folder.locked():
             found = {path: self._folder.read(path)[-1].run.test for path in self._files(folders)}
@@ -90,7 +98,7 @@ class JsonStore(Store):
 
     def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
         waiting, folder = (self._folder.of(baseline, held=held) for held in (True, False))
-        if not waiting.is_dir():
+        if not is_folder(waiting):
             return ()
         with self._folder.locked():
             found = {path: self._folder.read(path) for path in self._files([waiting])}
@@ -112,7 +120,7 @@ class JsonStore(Store):
 
     def prune(self, baseline: str, machine: Machine) -> tuple[str, ...]:
         folder = self._folder.of(baseline, held=False)
-        if not folder.is_dir():
+        if not is_folder(folder):
             return ()
         with self._folder.locked():
             here = folder / machine.fingerprint
@@ -147,7 +155,7 @@ class JsonStore(Store):
     def annotations(self) -> tuple[Annotation, ...]:
         path = self._folder.root / _NOTES
         self._folder.check_links(path)
-        if not os.path.lexists(path):
+        if not is_there(path):
             return ()
         lines = read_given(path, _LARGEST, "fix that, or delete it", error=StoreError).splitlines()
         try:

@@ -51,6 +51,11 @@ def test_a_written_report_is_rendered_as_it_was(written: Path, told: Told) -> No
     assert err.startswith(f"hwperf: left out: {fake.TEST}[sklearn_fp32]: energy was not measured: no readable energy ")
 
 
+def test_a_report_of_nothing_says_so(written: Path, told: Told) -> None:
+    written.write_bytes(json_file.render(fake.empty_report()))
+    assert "Nothing was measured\n" in told(OK, "report", str(written)).out
+
+
 REFUSED: Sequence[tuple[Sequence[str], str]] = (
     ([], "give either FILE …, written by pytest --hwperf-report=FILE.json, or --from=FORMAT:FILE"),
     (["report.json", "--from=onnxruntime:x"], "give either FILE …"),

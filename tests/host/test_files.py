@@ -1,5 +1,6 @@
 """Files are replaced whole or not at all, and one that cannot be hinders no other."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from pytest_hwperf.host.files import (
     refused_name,
     replace_file,
     replace_files,
+    stat_given,
 )
+from pytest_hwperf.records.errors import StoreError
 
 
 def test_new_content_in_new_and_old_folders(tmp_path: Path) -> None:
@@ -126,6 +129,24 @@ def test_a_file_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
     """A driver that refuses, and a system without the file, say nothing."""
     (tmp_path / "file").write_text(" tsc\n")
     assert ("tsc", "", "") == (read_text(tmp_path / "file"), read_text(tmp_path), read_text(tmp_path / "absent"))
+
+
+def test_what_may_not_be_seen_is_refused_and_not_taken_for_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("ab")
+    link.symlink_to("nowhere")
+    found = [stat_given(path, "open it") for path in (file, link, tmp_path / "none", file / "below")]
+    assert [2, None, None, None] == [one and one.st_size for one in found]
+    assert stat_given(link, "open it", follow=False) is not None
+
+    def closed(path: Path, **_: bool) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(os, "stat", closed)
+    with pytest.raises(StoreError, match=r"file cannot be read \(Permission denied\): open it"):
+        stat_given(file, "open it", error=StoreError)
 
 
 def test_what_no_file_can_be_called_is_no_file_and_what_might_be_there_is_not_refused(tmp_path: Path) -> None:

@@ -1,15 +1,20 @@
 """Rounds of calls on a fake clock: how many there are, in which order, and what of them is timed."""
 
+import io
+import sqlite3
 from contextlib import closing
 from copy import deepcopy
 from functools import partial
+from itertools import count, cycle
+from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 from fakes.streams import FakeClock, FakeMeter, TimedCall, never
 
 from pytest_hwperf.measure.plan import SamplingLimits
-from pytest_hwperf.measure.rounds import Rounds, RoundStream, arguments_of
+from pytest_hwperf.measure.rounds import Rounds, RoundStream, arguments_of, refuse_used_up
 from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stream import OwnLoop
@@ -188,3 +193,19 @@ def test_what_a_setup_must_not_return_is_refused() -> None:
     for given, returned, problem in BAD_SETUPS:
         with pytest.raises(UsageProblem, match=problem):
             arguments_of(given, {}, partial(deepcopy, returned))
+
+
+def test_an_iterator_that_one_call_uses_up_is_refused() -> None:
+    with Path(__file__).open("rb") as file:
+        for value in ((one for one in "ab"), map(str, [1]), iter([1]), zip([1], [2], strict=True), file):
+            with pytest.raises(UsageProblem, match="argument 2 is an iterator, which one call uses up: make it a list"):
+                refuse_used_up((1, value), {})
+            with pytest.raises(UsageProblem, match="fixture 'rows' is an iterator, which one call uses up: "):
+                refuse_used_up((), {"rows": value}, "fixture")
+
+
+def test_what_calls_fill_again_or_write_to_and_what_never_ends_is_taken() -> None:
+    closed = io.BytesIO()
+    closed.close()
+    with closing(sqlite3.connect(":memory:")) as database:
+        refuse_used_up((database.cursor(), io.StringIO(), closed, count(), cycle([1]), MagicMock(), [1], "ab"), {})

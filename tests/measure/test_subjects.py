@@ -98,6 +98,14 @@ def callable_subject(function: Any, *args: Any, y_true: Any = None, batch_size: 
     return subject_of_callable(function, args, kwargs, y_true=y_true, batch_size=batch_size)
 
 
+def test_arguments_that_one_call_uses_up_are_refused() -> None:
+    """The calls after it would sum nothing, within any budget."""
+    used_up: list[tuple[list[Any], dict[str, Any]]] = [([iter([1])], {}), ([[1]], {"start": iter([1])})]
+    for args, kwargs in used_up:
+        with pytest.raises(UsageProblem, match="is an iterator, which one call uses up"):
+            callable_subject(sum, *args, **kwargs)
+
+
 def test_a_scenario_is_called_with_batches_of_its_rows() -> None:
     subject = subject_of_scenario(fake_scenario(), X, None, 5)
     loaded = subject.load()

@@ -139,6 +139,8 @@ MISUSED = {
     "benchmark(str); benchmark(str)": "the fixture benchmark measures one call of a test: ",
     "benchmark.pedantic(str, rounds=0)": "pedantic(rounds=0): a whole number from 1 on",
     "benchmark.pedantic(str, iterations=2, setup=dict)": "pedantic(iterations=2, setup=…): a setup prepares ",
+    "benchmark(sum, iter([1]))": "argument 1 is an iterator, which one call uses up: make it a list, or let ",
+    "benchmark.pedantic(sum, args=[iter([1])])": "argument 1 is an iterator, which one call uses up: ",
     "benchmark.pedantic(str, args=[1], setup=lambda: ([1], {}))": (
         "setup=: it returns arguments, and others are given too; give them in one place"
     ),

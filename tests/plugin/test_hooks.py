@@ -6,6 +6,9 @@ from types import FrameType
 
 import pytest
 
+from pytest_hwperf.records.codec import from_json
+from pytest_hwperf.records.report import ReportFile
+
 
 @pytest.mark.parametrize("name", ["memory_meter", "energy_meter"])
 def test_a_fixture_can_be_asked_for_by_name(pytester: pytest.Pytester, name: str) -> None:
@@ -17,6 +20,27 @@ def test_a_fixture_can_be_asked_for_by_name(pytester: pytest.Pytester, name: str
 def test_a_session_in_which_no_test_has_called_its_fixture_says_so(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf):\n    pass\n")
     pytester.runpytest_inprocess().stdout.fnmatch_lines(["*= hwperf =*", "nothing was measured: tests measure by*"])
+
+
+def test_a_report_of_nothing_is_written_over_an_old_one(pytester: pytest.Pytester) -> None:
+    """Else the figures of an earlier run would be taken for those of this one; listing the tests is no run."""
+    pytester.makepyfile("def test_it(): pass\n")
+    report = pytester.path / "report.json"
+    report.write_text("old", encoding="utf-8")
+    given = ("--hwperf-report=report.json", "--hwperf-report=summary.md", "--hwperf-report=tables")
+    for left in ("--collect-only", "--hwperf-disable"):
+        pytester.runpytest_inprocess(*given, left)
+        assert report.read_text(encoding="utf-8") == "old"
+    result = pytester.runpytest_inprocess(*given, "--hwperf-save")
+
+    assert pytest.ExitCode.OK == result.ret
+    result.stdout.fnmatch_lines(
+        ["hwperf: nothing was measured: nothing was saved or compared, and the report is empty"]
+    )
+    found = from_json(ReportFile, report.read_text(encoding="utf-8")).report
+    assert ((), False) == (found.judgements, found.partial)
+    assert "Nothing was measured" in (pytester.path / "summary.md").read_text(encoding="utf-8")
+    assert {1} == {len(file.read_bytes().splitlines()) for file in (pytester.path / "tables").glob("*.csv")}
 
 
 def functions_called(pytester: pytest.Pytester, tests: int, *options: str) -> Counter[str]:

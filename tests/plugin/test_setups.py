@@ -60,6 +60,8 @@ REFUSED = {
     "hwperf('http://localhost', setup=list)": "setup= is for a callable: a scenario and an address take ",
     "hwperf(sum, [1], setup=lambda: ([[2]], {}))": "setup=: it returns arguments, and others are given too; ",
     "hwperf(answer, setup=list)": "setup= and rounds take a plain function: give an async one to hwperf(...) ",
+    "hwperf(sum, map(int, '12'))": "argument 1 is an iterator, which one call uses up: make it a list, or let setup=",
+    "hwperf(partial(sum, iter([1])))": "argument 1 is an iterator, which one call uses up: ",
     "asyncio.run(hwperf.awaitable(asyncio.sleep, 0, setup=list))": (
         "hwperf.awaitable(setup=…): async calls have no setup of their own; "
     ),
@@ -68,11 +70,39 @@ REFUSED = {
 
 def test_what_cannot_be_meant_with_a_setup_is_refused(pytester: pytest.Pytester) -> None:
     tests = "".join(f"def test_{n}(hwperf):\n    {call}\n" for n, call in enumerate(REFUSED))
-    pytester.makepyfile(f"import asyncio\n\nasync def answer():\n    pass\n\n{tests}")
+    pytester.makepyfile(f"import asyncio\nfrom functools import partial\n\nasync def answer():\n    pass\n\n{tests}")
     result = pytester.runpytest_inprocess(*QUICK)
     said = [line.partition(": ")[2] for line in result.outlines if line.startswith("E  ")]
     result.assert_outcomes(failed=len(REFUSED))
     assert [] == [why for why, line in zip(REFUSED.values(), said, strict=True) if not line.startswith(why)]
+
+
+BODIES = """
+import pytest
+
+
+@pytest.fixture
+def rows():
+    return (one for one in range(300))
+
+
+@pytest.mark.hwbudget(latency_p95_ms=500)
+def test_body(rows):
+    sum(rows)
+
+
+@pytest.mark.hwbudget(latency_p95_ms=500)
+def test_made_anew(hwperf):
+    assert hwperf(sum, setup=lambda: ([iter([1, 2])], {})).result == 3
+"""
+
+
+def test_a_body_whose_fixture_one_call_uses_up_fails_and_does_not_pass_unmeasured(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(BODIES)
+    result = pytester.runpytest_inprocess(*QUICK)
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["E *UsageProblem: fixture 'rows' is an iterator, which one call uses up: make it a *"])
 
 
 def subject_with_pauses() -> tuple[list[str], Rounds]:

@@ -72,6 +72,24 @@ def test_a_read_only_store_is_a_usage_error(pytester: pytest.Pytester, monkeypat
     )
 
 
+def test_a_store_that_may_not_be_read_is_a_usage_error(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a missing baseline it would pass the session, and every later one."""
+    real = os.stat
+
+    def seen(path: Any, **options: Any) -> os.stat_result:
+        if str(path).endswith(".hwperf"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, **options)
+
+    monkeypatch.setattr(os, "stat", seen)
+    pytester.makepyfile("def test_it(): raise SystemExit('ran')")
+    result = pytester.runpytest_inprocess(*SAVE[:-1], "--hwperf-compare")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: */.hwperf cannot be read (Permission denied): make the folders above it *"])
+
+
 def test_a_file_where_the_store_would_be_is_a_usage_error(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): raise SystemExit('ran')")
     pytester.maketxtfile(taken="")

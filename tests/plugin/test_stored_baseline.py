@@ -98,7 +98,7 @@ def test_sessions_add_up_from_a_first_one_without_a_baseline_on(pytester: pytest
 def test_a_baseline_of_nothing_is_said_to_be_one(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): pass")
     result = run(pytester, "--hwperf-save")
-    result.stdout.fnmatch_lines(["hwperf: nothing was measured, so that nothing was saved or compared"])
+    result.stdout.fnmatch_lines(["hwperf: nothing was measured: nothing was saved or compared"])
 
 
 CHANGING = f"""{MODEL}

@@ -1,5 +1,6 @@
 """What every store promises, tried on files of JSON, on SQLite and on a real server of PostgreSQL."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -92,6 +93,43 @@ def test_nothing_stored_is_an_empty_answer_and_leaves_nothing(store: Any, tmp_pa
     assert ((), (), ()) == (store.history("main"), store.annotations(), store.tests("main"))
     assert store.save("main", []) == ()
     assert [] == [*tmp_path.iterdir()]
+
+
+READS: dict[str, Callable[[Any], object]] = {
+    "check": lambda store: store.check("main", writing=False),
+    "load": load,
+    "machines": lambda store: store.machines("main", fake.TEST, ""),
+    "newest": lambda store: store.newest("main"),
+    "baselines": lambda store: store.baselines(),
+    "histories": lambda store: [*store.histories("main", held=False)],
+    "history": lambda store: store.history("main"),
+    "tests": lambda store: store.tests("main"),
+    "annotations": lambda store: store.annotations(),
+    "accept": lambda store: store.accept("main", "*"),
+    "remove": lambda store: store.remove("main", "*"),
+    "prune": lambda store: store.prune("main", fake.machine()),
+}
+
+
+@pytest.mark.parametrize(("location", "below"), [("json", 0), ("json", 1), ("sqlite", 0)], indirect=["location"])
+def test_a_store_that_may_not_be_read_is_refused_and_not_taken_for_empty(
+    location: str, opened: Open, monkeypatch: pytest.MonkeyPatch, below: int
+) -> None:
+    """A comparison with "no baseline" would be green. Root reads everything, so the refusal is played."""
+    opened().save("main", [fake.session()])
+    closed, real = location.removeprefix("sqlite:///"), os.stat
+
+    def seen(path: Any, **options: Any) -> os.stat_result:
+        if str(path).startswith(closed + os.sep * below):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, **options)
+
+    monkeypatch.setattr(os, "stat", seen)
+    for read in READS.values():
+        with pytest.raises(
+            StoreError, match=r"cannot be read \(Permission denied\): make the folders above it readable, or "
+        ):
+            read(opened())
 
 
 def test_a_run_comes_back_exactly(opened: Open) -> None:

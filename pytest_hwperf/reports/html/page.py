@@ -136,7 +136,7 @@ def render(report: Report, *, history: Reader | None = None) -> bytes:
         overview=embedded(across),
         across=across,
         headline=headline,
-        result=_STATES[headline.state],
+        result=_STATES[headline.state] if report.judgements or headline.state != "plain" else "Empty",
         counts=[(name, _NAMES.get(name, name), len(groups[name])) for name in GROUPS if groups[name]],
         bad=bad[:_MOST_LISTED],
         more_bad=len(bad) - len(bad[:_MOST_LISTED]),

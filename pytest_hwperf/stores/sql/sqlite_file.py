@@ -1,16 +1,18 @@
 """A database in one file: SQLite. It may come from anyone, and is looked at before SQLite opens it to write."""
 
 import os
+import shlex
 import sqlite3
 import stat
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
-from pytest_hwperf.host.files import refused_name
+from pytest_hwperf.host.files import refused_name, stat_given
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.text import shortened
 from pytest_hwperf.stores.sql.tables import VERSION_TABLE, metadata
@@ -25,6 +27,7 @@ _LONGEST = 100_000_000  # bytes of a value or a statement: no larger one is load
 _LONGEST_S = 60.0  # of a statement
 _STEPS = 10_000  # of SQLite's virtual machine, between two looks at the clock
 _SETTINGS = ("foreign_keys = ON", "synchronous = FULL", "trusted_schema = OFF", "cell_size_check = ON")
+_UNSEEN = "make the folders above it readable, or choose another place with --hwperf-store"
 _PAUSE_S = 0.05  # before a lock is asked for again
 
 
@@ -44,18 +47,19 @@ class SqliteFile:
             "unreachable": "make it readable, or choose another place with --hwperf-store",
             "refused": "make the file and its folder writable, or choose another place with --hwperf-store",
             "held": f"it is held by another process for over {patience_s:g} s: wait for that one or end it",
-            "damaged": f"restore a backup, or save what can be read with `sqlite3 {self._path.name} .recover`",
+            "damaged": f"restore a backup, or save what can be read with `sqlite3 {shlex.quote(self.name)} .recover`",
             "foreign": "give another file, or delete this one",
         }
 
     def exists(self) -> bool:
         """Whether there is something to read."""
         self._check_names()
-        if not os.path.lexists(self._path):
-            return False
-        if self._path.exists() and not self._path.is_file():
+        seen = partial(stat_given, self._path, _UNSEEN, error=StoreError)
+        if (found := seen()) is None:
+            return seen(follow=False) is not None  # a link to nowhere, which SQLite refuses
+        if not stat.S_ISREG(found.st_mode):
             raise StoreError(f"{self._path} is not a file: choose another place for baselines with --hwperf-store")
-        return not self._path.exists() or self._path.stat().st_size > 0
+        return found.st_size > 0
 
     def prepare(self) -> None:
         """Make the folder and the file, with a write-ahead log, once nothing speaks against what is there."""

@@ -121,6 +121,13 @@ def test_the_page_begins_with_the_verdict_and_the_regressions() -> None:
     assert "+4.8 % (+3.1 .. +6.5), 6.02 → 6.31 ms; margin 2 %; 12 pairs" in text
 
 
+def test_a_page_of_nothing_says_so_and_has_no_empty_table() -> None:
+    reader = read(page.render(fake.empty_report()))
+    assert "Empty Nothing was measured Started" in " ".join(reader.text.split())
+    hidden = {attrs.get("aria-labelledby") for tag, attrs in reader.tags if tag == "section" and "hidden" in attrs}
+    assert {"h-counts", "h-results"} == hidden
+
+
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "plotly" else object())
     with pytest.raises(UsageProblem, match=r"needs plotly: pip install 'pytest-hwperf\[report\]'"):

@@ -85,9 +85,9 @@ def instead(put: Callable[[Path], object]) -> Callable[[Path], None]:
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no database": (lambda path: path.write_text("[]" * 1000), "is no database of SQLite .*: give another file"),
-    "truncated": (
+    "the truncated": (
         lambda path: os.truncate(path, 5000),
-        r"is damaged .*: restore a backup, or save .* `sqlite3 team\.db \.recover`",
+        r"is damaged .*: restore a backup, or save .* `sqlite3 '/\S+/the truncated/team\.db' \.recover`",
     ),
     "overwritten": (overwritten, "is damaged .*: restore a backup"),
     "of another program": (
