@@ -100,7 +100,7 @@ class Collector:
         partial = exitstatus == pytest.ExitCode.INTERRUPTED or len(self._ends.over) < session.testscollected - twice
         if (gate := session_of(self._config).gate) is not None:
             partial |= self._add_unjudged(session, gate)
-        if not self._results and not self._reports_nothing():
+        if not self._results and not self._reports_nothing(ran=session.testscollected > 0):
             return
         from pytest_hwperf.plugin.reporting import not_compared, report_of, save, write
         from pytest_hwperf.plugin.session import without_collection
@@ -118,10 +118,13 @@ class Collector:
         if self._trouble and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def _reports_nothing(self) -> bool:
-        """Say that nothing was measured; return whether a report says so too: an old one would be taken for it."""
+    def _reports_nothing(self, *, ran: bool) -> bool:
+        """Say that nothing was measured; return whether a report says so too: an old one would be taken for it.
+
+        Where no test was found, pytest fails, and an old report stays.
+        """
         measures = session_of(self._config).judges and not self._config.option.collectonly
-        writes = bool(self._settings.reports) and measures
+        writes = bool(self._settings.reports) and measures and ran
         lacks = ["nothing was saved or compared"] if self._settings.keeps_runs else []
         lacks += ["the report is empty"] if writes else []
         self._lines += [f"nothing was measured: {', and '.join(lacks)}"] if lacks else []
