@@ -158,7 +158,8 @@ def _compared(
     blind = session.gate is not None and session.gate.is_blind_to(item.path)
     stored = _stored(session, run)
     by_stored = compare_with_stored(run, found, stored, criteria)
-    late = any(needs_repeats(one) and (blind or one.key not in paired) for one in by_stored)
+    decided = {key for key, one in paired.items() if one.is_answer}
+    late = any(needs_repeats(one) and (blind or one.key not in decided) for one in by_stored)
     if late or any(is_exact_alarm(run, one) for one in by_stored):
         others = [other for runs in again.repeats for other in runs if other.label == run.label]
         repeats = [figures(other) for other in others] if late else ()

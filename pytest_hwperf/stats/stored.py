@@ -180,10 +180,14 @@ def choose(
             answers.append(old or new)
             continue
         # What is stored of exact metrics is fully valid; of all others the pairs decide. Of two answers that both err
-        # at a rate, that of the pairs counts: its rate is part of that of the build.
-        valid = run.metric(margin.metric).exact and old.change is not None
-        by_rate = old.p_value is not None and new.change is not None
-        keep_old = (valid and not by_rate) or (blind and old.outcome == "regressed")
+        # at a rate, that of the pairs counts: its rate is part of that of the build. An alarm on values that vary errs
+        # too, once in 20 times with three on each side.
+        varies = old.method is not None and old.method.kind == "stored, spread"
+        by_rate = (old.p_value is not None and new.change is not None) or (varies and new.is_answer)
+        valid = run.metric(margin.metric).exact and old.change is not None and not by_rate
+        keep_old = valid or (blind and old.outcome == "regressed")
+        if not keep_old and old.is_answer and not new.is_answer:
+            keep_old, old = True, replace(old, warnings=(*old.warnings, str(state("no pairs", why=new.reason))))
         answers.append(old if keep_old else new)
     return tuple(answer for answer in answers if answer is not None)
 
@@ -314,8 +318,8 @@ def machine_drift(comparisons: Sequence[Comparison]) -> str | None:
     """
     moves = list[tuple[float, float]]()  # log change of the seconds, and its margin
     for one in comparisons:
-        unit, historical = metric_of(one.metric).unit, one.method is not None and one.method.kind.startswith("historic")
-        if one.change is not None and historical and unit in ("s", "1/s"):
+        unit = metric_of(one.metric).unit
+        if one.change is not None and one.is_historical and unit in ("s", "1/s"):
             moves.append((math.log1p(one.change.value) * (1 if unit == "s" else -1), math.log1p(one.margin)))
     for word, sign in (("slower", 1), ("faster", -1)):
         moved = [move for move, margin in moves if sign * move > margin]
