@@ -170,8 +170,9 @@ def _compared(
 
 def _in_pairs(item: pytest.Item, run: Run, found: Sequence[Figure], criteria: Criteria) -> dict[Key, Comparison]:
     """Return what the pairs say of a run; nothing where none ran."""
-    gate = session_of(item.config).gate
-    if gate is None:
+    session = session_of(item.config)
+    gate = session.gate
+    if gate is None or run.test in session.unpaired:
         return {}
     here = Measurement(test=run.test, label=run.label)
     measured = {figure.key for figure in found}

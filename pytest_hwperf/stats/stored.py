@@ -5,6 +5,7 @@ warning of drift.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -71,6 +72,18 @@ def family_of(stored: Iterable[StoredRun], tests: Collection[str], machine: Mach
     """
     runs = (one.run for one in stored if one.run.test in tests and one.run.machine.is_alike(machine, ()))
     return len({(run.test, run.label, one.metric) for run in runs for one in run.samples if one.per == "example"}) or 1
+
+
+def rerun_of(stored: Iterable[Run]) -> tuple[Run, tuple[str, ...]]:
+    """Return a run of the revision to rerun, and the tests whose own newest run is of another one.
+
+    Most tests share that revision; of equally many it is the newest. For the other tests it is no baseline: a
+    regression that kept their runs out of it would be on both sides.
+    """
+    newest = {run.test: run for run in sorted(stored, key=lambda one: one.started_at)}
+    shared = Counter(run.shown_revision for run in newest.values())
+    chosen = max(newest.values(), key=lambda run: (shared[run.shown_revision], run.started_at))
+    return chosen, tuple(test for test, run in newest.items() if run.shown_revision != chosen.shown_revision)
 
 
 def compare_with_stored(

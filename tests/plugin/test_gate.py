@@ -415,6 +415,33 @@ def test_a_stored_baseline_is_rerun_where_git_has_it_unless_that_is_declined(
     assert "signed-rank" in project.compared("test_slow").how
 
 
+def test_a_test_that_was_not_accepted_at_the_rerun_revision_is_no_part_of_the_pairs(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its regression would be on both sides: its own stored runs judge it, in another file than the others too."""
+    with monkeypatch.context() as patch:
+        play(patch, slower="test_slow")
+        own = "import work\n\n\ndef test_own(hwperf):\n    hwperf(work.steady)\n"
+        project.commit({"tests/test_own.py": own, ".gitignore": ".hwperf\n"})
+        project.run("--hwperf-save", against="")
+        project.commit({"note.txt": "a regression that nobody accepts"})
+        failed = project.run("--hwperf-save", "--hwperf-compare", against="")
+    accepted = project.git("rev-parse", "HEAD")
+    play(monkeypatch)
+    project.commit({"note.txt": "nothing"})
+    result = project.run("--hwperf-compare", against="")
+
+    failed.assert_outcomes(passed=2, failed=1)
+    test = "tests/test_work.py::test_slow"
+    why = f"is not rerun for 1 test ({test}), since the newest stored run is of another revision than {accepted[:10]}"
+    result.stdout.fnmatch_lines([f"hwperf: baseline main {why}: timings are compared with the stored runs*"])
+    assert accepted == project.gate().revision
+    rerun = {one.measurement.test for one in project.gate().evidence.hypotheses}
+    assert {"tests/test_own.py::test_own", "tests/test_work.py::test_steady"} == rerun
+    hows = {name: project.compared(name).how for name in ("test_slow", "test_steady", "test_own")}
+    assert {"test_slow"} == {name for name, how in hows.items() if "historical" in how}
+
+
 def test_a_test_that_itself_got_slower_is_found_by_its_history(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ from pytest_hwperf.stats.stored import (
     not_compared,
     prediction_limit,
     required_of,
+    rerun_of,
     stored_run_of,
     unless_agreed,
 )
@@ -208,6 +209,25 @@ def test_each_margin_is_answered_by_the_better_comparison() -> None:
         paired = {(margin.metric, margin.statistic): new} if new else {}
         (found,) = choose(run(), [margin], stored_ones, paired, blind=blind)
         assert chosen == found.outcome
+
+
+def test_the_revision_that_most_tests_share_is_rerun_and_the_newest_of_equally_many() -> None:
+    """Of each test its newest run counts, and one with changes is of another revision; the others are left out."""
+
+    def saved(test: str, revision: str, *, changed: bool = False) -> Run:
+        started = f"2026-03-0{revision[-1]}T00:00:00+00:00"
+        return replace(run(test=test, revision=revision), changed=changed, started_at=started)
+
+    table: list[tuple[list[Run], str, tuple[str, ...]]] = [
+        ([saved("a", "r1")], "r1", ()),
+        ([saved("b", "r2"), saved("a", "r1")], "r2", ("a",)),
+        ([saved("a", "r1"), saved("b", "r1"), saved("c", "r2")], "r1", ("c",)),
+        ([saved("a", "r2"), saved("a", "r1"), saved("b", "r1"), saved("b", "r2"), saved("c", "r3")], "r2", ("c",)),
+        ([saved("a", "r1"), saved("b", "r1", changed=True), saved("c", "r1", changed=True)], "r1+changes", ("a",)),
+    ]
+    for runs, revision, others in table:
+        chosen, left_out = rerun_of(runs)
+        assert (revision, others) == (chosen.shown_revision, left_out)
 
 
 HISTORICAL = state("historical limit", limit=0.9, sessions=1)
