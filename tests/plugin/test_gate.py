@@ -415,6 +415,26 @@ def test_a_stored_baseline_is_rerun_where_git_has_it_unless_that_is_declined(
     assert "signed-rank" in project.compared("test_slow").how
 
 
+def test_stored_runs_answer_where_the_baseline_fails_in_the_pairs(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times the work is beyond the limit of one stored run, and in two further processes too."""
+    test = "tests/test_work.py::test_slow"
+    project.commit({".gitignore": ".hwperf\n"})
+    project.run("--hwperf-save", against="")
+    project.commit({"work.py": WORK.format(units=9)})
+    ended = {"baseline": SideOutcome(outcome="failed", reason="no file"), "candidate": SideOutcome(outcome="passed")}
+    play(monkeypatch, outcomes={test: ended})
+    result = project.run("--hwperf-compare", against="")
+
+    result.assert_outcomes(passed=1, failed=1)
+    found = project.compared("test_slow")
+    assert ("regressed", "historical repeats") == (found.outcome, found.method and found.method.kind)
+    assert ("compared with stored runs, since the pairs gave no answer: failed in baseline main: no file",) == (
+        found.warnings
+    )
+
+
 def test_a_test_that_was_not_accepted_at_the_rerun_revision_is_no_part_of_the_pairs(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
