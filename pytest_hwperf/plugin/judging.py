@@ -1,5 +1,6 @@
 """Judgement of a test whose body has passed: budgets on its figures, and its runs against the baseline."""
 
+import dataclasses
 import os
 import shlex
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.session import Markers, SessionState, session_of, test_of
 from pytest_hwperf.plugin.whole_suites import unmeasured_run
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.errors import HwperfError
+from pytest_hwperf.records.errors import HwperfError, StoreError
 from pytest_hwperf.records.evidence import Measurement
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
@@ -98,11 +99,14 @@ def gone_scenarios(item: pytest.Item, skips: Sequence[Skip]) -> list[str]:
     session = session_of(item.config)
     if not session.judges or all(budget.default for budget in test_of(item).markers.budgets):
         return []
-    return [
-        f"{skip.scenario}: it has a budget and ran in {where}, and cannot be prepared now: {skip.reason}"
-        for skip in skips
-        if (where := _ran_in(item, session, skip.scenario))
-    ]
+    try:
+        return [
+            f"{skip.scenario}: it has a budget and ran in {where}, and cannot be prepared now: {skip.reason}"
+            for skip in skips
+            if (where := _ran_in(item, session, skip.scenario))
+        ]
+    except StoreError as error:  # whether it ran is not known then
+        return [str(error)]
 
 
 def _ran_in(item: pytest.Item, session: SessionState, scenario: str) -> str:
@@ -156,7 +160,7 @@ def _compared(
     if not session.settings.compare:
         return tuple(paired.values())
     blind = session.gate is not None and session.gate.is_blind_to(item.path)
-    stored = _stored(session, run)
+    stored, criteria = _stored(session, run), dataclasses.replace(criteria, family=_family(item))
     by_stored = compare_with_stored(run, found, stored, criteria)
     decided = {key for key, one in paired.items() if one.is_answer}
     late = any(needs_repeats(one) and (blind or one.key not in decided) for one in by_stored)
@@ -201,15 +205,20 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
     recorded = [margin for margin in test.own_margins if margin.metric in run.directions]
     asked = test.markers if answers_markers(run, test.measured) else Markers()
     everywhere = test.markers.by_all or test.markers.left_out  # whatever is not compared then is named
-    if session.family is None and session.settings.compare:
-        tests = {one.nodeid for one in item.session.items}
-        session.family = family_of(session.store.newest(session.settings.baseline), tests, session.machine)
     return Criteria(
         margins=[*test.markers.margins, *recorded],
         required=required_of(run, asked.own, asked.named) | ({MEDIAN_LATENCY} if everywhere else set()),
         alpha=session.settings.alpha,
-        family=(session.family or 1) * session.settings.parts,  # as if each held as many
     )
+
+
+def _family(item: pytest.Item) -> int:
+    """Return the number of comparisons by example among which their alpha is split."""
+    session = session_of(item.config)
+    if session.family is None:
+        tests = {one.nodeid for one in item.session.items}
+        session.family = family_of(session.store.newest(session.settings.baseline), tests, session.machine)
+    return session.family * session.settings.parts  # as if each part held as many
 
 
 def failures(judgements: Sequence[Judgement]) -> list[str]:

@@ -262,6 +262,30 @@ def test_a_damaged_baseline_ends_the_session_before_anything_is_measured(project
         assert path.read_text(encoding="utf-8") == damage(whole)
 
 
+def test_a_baseline_that_is_damaged_meanwhile_fails_its_tests_and_loses_no_report(pytester: pytest.Pytester) -> None:
+    """Each says which file, and no traceback; the budgets are judged, and what cannot be compared says so."""
+    write(pytester)
+    tests = """
+        import pathlib, pytest
+        from model import work
+        @pytest.mark.hwbudget(latency_p50_ms=1000)
+        def test_speed(hwperf):
+            hwperf(work)
+            {}
+        """
+    pytester.makepyfile(test_model=tests.format(""))
+    run(pytester, "--hwperf-save")
+    damage = "[one.write_text('{') for one in pathlib.Path('.hwperf').rglob('test_*.jsonl')]"
+    pytester.makepyfile(test_model=tests.format(damage))
+    result = run(pytester, "--hwperf-compare", "--hwperf-report=report.json")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["budgets: 1 passed; comparisons: 1 not comparable"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*judging.py*")
+    assert ".jsonl is not whole JSON: " in (pytester.path / "report.json").read_text(encoding="utf-8")
+
+
 @pytest.mark.live
 def test_an_interrupted_session_keeps_what_is_complete(pytester: pytest.Pytester) -> None:
     """Ctrl-C in the second test: the first is saved, the report says that it is partial."""
