@@ -53,11 +53,7 @@ def judge_test(item: pytest.Item) -> str:
     if test.markers.left_out:
         test.runs[""] = unmeasured_run(item, state("not repeatable", why=test.markers.left_out))
     measured = [run for run in test.runs.values() if run.samples or run.unmeasured]
-    if not measured and test.markers.budgets and not test.skips:  # they are unmeasured, never passed
-        cause = state("never called")
-        measured = [
-            replace(empty_run(item.config, item.nodeid), unmeasured={one.metric: cause for one in test.markers.budgets})
-        ]
+    measured = measured or _never_called(item)
     judged = [_judged(item, run, again) for run in measured]
     judgements = [judgement for judgement, _ in judged]
     judgements += [judged_by(session, run, found) for run, found, _ in test.compared]
@@ -73,6 +69,19 @@ def judge_test(item: pytest.Item) -> str:
     errors = dict.fromkeys(error for _, error in judged if error)
     lines = [*failed, *errors, *gone_scenarios(item, test.skips), *lines_of_sites(item, judgements)]
     return "\n".join([*lines, *([_look_further(item)] if failed else [])])
+
+
+_NEVER_CALLED = state("never called")
+
+
+def _never_called(item: pytest.Item) -> list[Run]:
+    """Return a run of a test with budgets or margins of its own that measured nothing: they have not passed."""
+    test = test_of(item)
+    margins = test.markers.own if session_of(item.config).settings.compares and not test.compared else ()
+    asked = (*test.markers.budgets, *margins)
+    if not asked or test.skips:
+        return []
+    return [replace(empty_run(item.config, item.nodeid), unmeasured={one.metric: _NEVER_CALLED for one in asked})]
 
 
 def judged_by(session: SessionState, run: Run, comparisons: Sequence[Comparison]) -> Judgement:
@@ -184,7 +193,8 @@ def _in_pairs(item: pytest.Item, run: Run, found: Sequence[Figure], criteria: Cr
     # Where --hwperf-all measures nothing here, the run itself says why, and more plainly than the pairs do.
     whole = test_of(item).markers.by_all and MEDIAN_LATENCY[0] in run.unmeasured
     required = frozenset(criteria.required) - ({MEDIAN_LATENCY} if whole else set())
-    return named_too(run, found, criteria, gate.answers.of(here, margins, measured, required))
+    silent = _NEVER_CALLED in run.unmeasured.values()  # which says more than that only the baseline measures
+    return named_too(run, found, criteria, {} if silent else gate.answers.of(here, margins, measured, required))
 
 
 def _stored(session: SessionState, run: Run) -> Stored:

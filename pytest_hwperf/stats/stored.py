@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from statistics import fmean, median, stdev
 
+from pytest_hwperf.records.evidence import Measurement
 from pytest_hwperf.records.messages import Difference, Statement, differing, state
 from pytest_hwperf.records.metrics import Metric, metric_of
 from pytest_hwperf.records.run import Estimate, Figure, Key, Machine, Run, StoredRun, figure_of, replace
@@ -63,6 +64,18 @@ def measured_margins(margins: Iterable[Margin], figures: Sequence[Figure]) -> li
     """Leave out the margins of what was only estimated: whatever there is to compare with, it never is."""
     estimated = {figure.key for figure in figures if figure.estimated}
     return [margin for margin in margins if margin.key not in estimated]
+
+
+def gone_from(stored: Iterable[Run], tests: Collection[str], measured: Collection[Measurement]) -> list[Measurement]:
+    """Return which measurements of these tests their newest stored revision has, and nothing measured now."""
+    newest, found = dict[str, Run](), dict[Measurement, Run]()
+    for run in sorted(stored, key=lambda one: one.started_at):
+        newest[run.test] = found[Measurement(test=run.test, label=run.label)] = run
+    return [
+        one
+        for one, run in found.items()
+        if one.test in tests and one not in measured and run.shown_revision == newest[one.test].shown_revision
+    ]
 
 
 def family_of(stored: Iterable[StoredRun], tests: Collection[str], machine: Machine) -> int:

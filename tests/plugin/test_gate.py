@@ -13,7 +13,8 @@ from fakes.reruns import COMPARED, INI, REHEARSED, REPEATED, Project, measured, 
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.host.pinning import processors
-from pytest_hwperf.stats.hypotheses import PROCESSES, SideOutcome
+from pytest_hwperf.records.evidence import Measurement
+from pytest_hwperf.stats.hypotheses import PROCESSES, SIDES, Facts, SideOutcome
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 
@@ -413,6 +414,23 @@ def test_a_stored_baseline_is_rerun_where_git_has_it_unless_that_is_declined(
     )
     assert stored == project.gate().revision
     assert "signed-rank" in project.compared("test_slow").how
+
+
+def test_a_margin_that_only_the_baseline_can_answer_is_not_comparable(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The present test has a margin of its own and measures nothing: strictly, it fails."""
+    own = "import pytest\n\n\n@pytest.mark.hwregression(latency_p50='5%')\ndef test_silent(hwperf):\n    pass\n"
+    project.commit({"tests/test_silent.py": own})
+    silent, steady = (
+        Measurement(test=f"tests/test_{name}", label="") for name in ("silent.py::test_silent", "work.py::test_steady")
+    )
+    play(monkeypatch, facts={steady: dict.fromkeys(SIDES, Facts())}, uneven={silent: "baseline"})
+    result = project.run("--hwperf-strict", "-k", "silent or steady")
+
+    result.assert_outcomes(passed=1, failed=1, deselected=1)
+    found = project.compared("test_silent")
+    assert ("not comparable", "the test never called hwperf(...)") == (found.outcome, found.reason)
 
 
 def test_stored_runs_answer_where_the_baseline_fails_in_the_pairs(

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from pytest_hwperf.records.evidence import Measurement
 from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.metrics import METRICS
@@ -24,6 +25,7 @@ from pytest_hwperf.stats.stored import (
     compare_with_history,
     compare_with_stored,
     family_of,
+    gone_from,
     history_limit,
     is_exact_alarm,
     machine_drift,
@@ -228,6 +230,21 @@ def test_the_revision_that_most_tests_share_is_rerun_and_the_newest_of_equally_m
     for runs, revision, others in table:
         chosen, left_out = rerun_of(runs)
         assert (revision, others) == (chosen.shown_revision, left_out)
+
+
+def test_what_the_newest_stored_revision_of_a_test_has_and_nothing_measures_is_gone() -> None:
+    """Of tests that ran; on several machines it is one measurement, and an older revision counts no more."""
+
+    def saved(test: str, label: str, revision: str) -> Run:
+        started = f"2026-03-0{revision[-1]}T00:00:00+00:00"
+        return replace(run(test=test, label=label, revision=revision), started_at=started)
+
+    runs = [saved("a", "x", "r2"), saved("a", "x", "r2"), saved("a", "y", "r2"), saved("a", "old", "r1")]
+    runs += [saved("b", "", "r1"), saved("c", "", "r2")]
+    measured = [Measurement(test="a", label="y")]
+    gone = [Measurement(test="b", label=""), Measurement(test="a", label="x")]
+    assert gone == gone_from(runs, {"a", "b"}, measured)
+    assert [] == gone_from(runs, {"a", "b"}, [*gone, *measured])
 
 
 HISTORICAL = state("historical limit", limit=0.9, sessions=1)
