@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -28,13 +28,15 @@ from pytest_hwperf.plugin.settings import Settings
 from pytest_hwperf.plugin.watching import REMEDY, trained_by
 from pytest_hwperf.records.contracts import CountingMeter
 from pytest_hwperf.records.errors import HwperfError, UsageProblem
+from pytest_hwperf.records.evidence import COMMIT_DIGITS
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.report import named_code, present_code
-from pytest_hwperf.records.text import shortened, visible_lines
-from pytest_hwperf.records.units import counted
+from pytest_hwperf.records.text import shortened, visible, visible_lines
+from pytest_hwperf.records.units import counted, some_of
 from pytest_hwperf.stats.history import ANCHOR
 from pytest_hwperf.stats.hypotheses import EnergySource, MeasuredTest, why_not_rerun
 from pytest_hwperf.stats.sequence import check_alpha
+from pytest_hwperf.stats.stored import rerun_of
 
 
 def rerun(session: pytest.Session) -> None:
@@ -46,7 +48,8 @@ def rerun(session: pytest.Session) -> None:
         return
     try:
         against, name = _against(config, items)
-        items = list({item.nodeid: item for item in items}.values())  # --keep-duplicates may name one twice
+        unpaired = session_of(config).unpaired  # and --keep-duplicates may name one twice
+        items = list({item.nodeid: item for item in items if item.nodeid not in unpaired}.values())
         if not against:
             return
         with gate_line(config) as shown:
@@ -144,22 +147,32 @@ def _against(config: pytest.Config, items: Sequence[pytest.Item]) -> tuple[str, 
         return settings.against, f"{name} with {packages}" if packages else name
     if packages:
         return str(tree_of(config.rootpath)), f"the present code with {packages}"
-    if settings.rerun == "never":
-        return "", ""
-    tests = {item.nodeid for item in items}
-    stored = state.store.newest(settings.baseline)
+    return ("", "") if settings.rerun == "never" else _stored_revision(config, {item.nodeid for item in items})
+
+
+def _stored_revision(config: pytest.Config, tests: Collection[str]) -> tuple[str, str]:
+    """Return the revision that most of these tests were saved at, and keep those that are not compared with it."""
+    state = session_of(config)
+    stored = state.store.newest(state.settings.baseline)
     chosen = [one.run for one in stored if one.run.test in tests or _workers(config)]
     if not chosen:
         return "", ""  # the first run: each comparison says that there is no baseline
-    newest, name = max(chosen, key=lambda run: run.started_at), f"baseline {settings.baseline}"
+    (newest, others), name = rerun_of(chosen), f"baseline {state.settings.baseline}"
     known = has_commit(config.rootpath, newest.revision)
     if reason := why_not_rerun(newest, known=known, crowded=_workers(config)):
-        line_of(config).say(
-            f"hwperf: {name} is not rerun, since {reason}: its timings are compared with the stored runs, "
-            "without a guaranteed false-alarm rate"
-        )
+        _say_not_rerun(config, name, reason)
         return "", ""
+    if others:
+        state.unpaired = frozenset(others)
+        left = f" for {counted(len(others), 'test')} ({some_of(sorted(map(visible, others)))})"
+        reason = f"the newest stored run is of another revision than {newest.revision[:COMMIT_DIGITS]}"
+        _say_not_rerun(config, name, reason, left)
     return newest.revision, name
+
+
+def _say_not_rerun(config: pytest.Config, name: str, reason: str, tests: str = "") -> None:
+    timings = "timings are compared with the stored runs, without a guaranteed false-alarm rate"
+    line_of(config).say(f"hwperf: {name} is not rerun{tests}, since {reason}: {timings}")
 
 
 def _workers(config: pytest.Config) -> bool:

@@ -1,5 +1,6 @@
 """Judgement of a test whose body has passed: budgets on its figures, and its runs against the baseline."""
 
+import dataclasses
 import os
 import shlex
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.session import Markers, SessionState, session_of, test_of
 from pytest_hwperf.plugin.whole_suites import unmeasured_run
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.errors import HwperfError
+from pytest_hwperf.records.errors import HwperfError, StoreError
 from pytest_hwperf.records.evidence import Measurement
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
@@ -52,11 +53,7 @@ def judge_test(item: pytest.Item) -> str:
     if test.markers.left_out:
         test.runs[""] = unmeasured_run(item, state("not repeatable", why=test.markers.left_out))
     measured = [run for run in test.runs.values() if run.samples or run.unmeasured]
-    if not measured and test.markers.budgets and not test.skips:  # they are unmeasured, never passed
-        cause = state("never called")
-        measured = [
-            replace(empty_run(item.config, item.nodeid), unmeasured={one.metric: cause for one in test.markers.budgets})
-        ]
+    measured = measured or _never_called(item)
     judged = [_judged(item, run, again) for run in measured]
     judgements = [judgement for judgement, _ in judged]
     judgements += [judged_by(session, run, found) for run, found, _ in test.compared]
@@ -72,6 +69,19 @@ def judge_test(item: pytest.Item) -> str:
     errors = dict.fromkeys(error for _, error in judged if error)
     lines = [*failed, *errors, *gone_scenarios(item, test.skips), *lines_of_sites(item, judgements)]
     return "\n".join([*lines, *([_look_further(item)] if failed else [])])
+
+
+_NEVER_CALLED = state("never called")
+
+
+def _never_called(item: pytest.Item) -> list[Run]:
+    """Return a run of a test with budgets or margins of its own that measured nothing: they have not passed."""
+    test = test_of(item)
+    margins = test.markers.own if session_of(item.config).settings.compares and not test.compared else ()
+    asked = (*test.markers.budgets, *margins)
+    if not asked or test.skips:
+        return []
+    return [replace(empty_run(item.config, item.nodeid), unmeasured={one.metric: _NEVER_CALLED for one in asked})]
 
 
 def judged_by(session: SessionState, run: Run, comparisons: Sequence[Comparison]) -> Judgement:
@@ -98,11 +108,14 @@ def gone_scenarios(item: pytest.Item, skips: Sequence[Skip]) -> list[str]:
     session = session_of(item.config)
     if not session.judges or all(budget.default for budget in test_of(item).markers.budgets):
         return []
-    return [
-        f"{skip.scenario}: it has a budget and ran in {where}, and cannot be prepared now: {skip.reason}"
-        for skip in skips
-        if (where := _ran_in(item, session, skip.scenario))
-    ]
+    try:
+        return [
+            f"{skip.scenario}: it has a budget and ran in {where}, and cannot be prepared now: {skip.reason}"
+            for skip in skips
+            if (where := _ran_in(item, session, skip.scenario))
+        ]
+    except StoreError as error:  # whether it ran is not known then
+        return [str(error)]
 
 
 def _ran_in(item: pytest.Item, session: SessionState, scenario: str) -> str:
@@ -156,9 +169,10 @@ def _compared(
     if not session.settings.compare:
         return tuple(paired.values())
     blind = session.gate is not None and session.gate.is_blind_to(item.path)
-    stored = _stored(session, run)
+    stored, criteria = _stored(session, run), dataclasses.replace(criteria, family=_family(item))
     by_stored = compare_with_stored(run, found, stored, criteria)
-    late = any(needs_repeats(one) and (blind or one.key not in paired) for one in by_stored)
+    decided = {key for key, one in paired.items() if one.is_answer}
+    late = any(needs_repeats(one) and (blind or one.key not in decided) for one in by_stored)
     if late or any(is_exact_alarm(run, one) for one in by_stored):
         others = [other for runs in again.repeats for other in runs if other.label == run.label]
         repeats = [figures(other) for other in others] if late else ()
@@ -169,8 +183,9 @@ def _compared(
 
 def _in_pairs(item: pytest.Item, run: Run, found: Sequence[Figure], criteria: Criteria) -> dict[Key, Comparison]:
     """Return what the pairs say of a run; nothing where none ran."""
-    gate = session_of(item.config).gate
-    if gate is None:
+    session = session_of(item.config)
+    gate = session.gate
+    if gate is None or run.test in session.unpaired:
         return {}
     here = Measurement(test=run.test, label=run.label)
     measured = {figure.key for figure in found}
@@ -178,7 +193,8 @@ def _in_pairs(item: pytest.Item, run: Run, found: Sequence[Figure], criteria: Cr
     # Where --hwperf-all measures nothing here, the run itself says why, and more plainly than the pairs do.
     whole = test_of(item).markers.by_all and MEDIAN_LATENCY[0] in run.unmeasured
     required = frozenset(criteria.required) - ({MEDIAN_LATENCY} if whole else set())
-    return named_too(run, found, criteria, gate.answers.of(here, margins, measured, required))
+    silent = _NEVER_CALLED in run.unmeasured.values()  # which says more than that only the baseline measures
+    return named_too(run, found, criteria, {} if silent else gate.answers.of(here, margins, measured, required))
 
 
 def _stored(session: SessionState, run: Run) -> Stored:
@@ -199,15 +215,20 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
     recorded = [margin for margin in test.own_margins if margin.metric in run.directions]
     asked = test.markers if answers_markers(run, test.measured) else Markers()
     everywhere = test.markers.by_all or test.markers.left_out  # whatever is not compared then is named
-    if session.family is None and session.settings.compare:
-        tests = {one.nodeid for one in item.session.items}
-        session.family = family_of(session.store.newest(session.settings.baseline), tests, session.machine)
     return Criteria(
         margins=[*test.markers.margins, *recorded],
         required=required_of(run, asked.own, asked.named) | ({MEDIAN_LATENCY} if everywhere else set()),
         alpha=session.settings.alpha,
-        family=(session.family or 1) * session.settings.parts,  # as if each held as many
     )
+
+
+def _family(item: pytest.Item) -> int:
+    """Return the number of comparisons by example among which their alpha is split."""
+    session = session_of(item.config)
+    if session.family is None:
+        tests = {one.nodeid for one in item.session.items}
+        session.family = family_of(session.store.newest(session.settings.baseline), tests, session.machine)
+    return session.family * session.settings.parts  # as if each part held as many
 
 
 def failures(judgements: Sequence[Judgement]) -> list[str]:

@@ -19,6 +19,7 @@ from pytest_hwperf.plugin.session import is_measured, session_of, without_collec
 from pytest_hwperf.plugin.unjudged import named
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import StoreError, install
+from pytest_hwperf.records.evidence import Measurement
 from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.metrics import METRICS
@@ -36,9 +37,9 @@ from pytest_hwperf.reports.table import families
 from pytest_hwperf.stats.advice import advice
 from pytest_hwperf.stats.candidates import candidate_of, pairs_of, slower_than_fp32
 from pytest_hwperf.stats.history import Annotation, Series
-from pytest_hwperf.stats.hypotheses import why_not_rerun
+from pytest_hwperf.stats.hypotheses import one_side_only, why_not_rerun
 from pytest_hwperf.stats.merging import assigned
-from pytest_hwperf.stats.stored import machine_drift, may_hide_a_change, stored_run_of
+from pytest_hwperf.stats.stored import gone_from, machine_drift, may_hide_a_change, stored_run_of
 from pytest_hwperf.stats.tradeoffs import measured_together
 from pytest_hwperf.stats.verdicts import baseline_failed, pairs_failed
 
@@ -74,6 +75,8 @@ def report_of(
     swept = {one.run.test for part in parts for one in part.judgements if part.point is not None}
     advised = map(str, advice(judgements, served=settings.serving_batch, swept=swept))
     remarks = [hidden_by_xfails(hidden), *_warnings(judgements, comparisons), *named(config, judgements, gates)]
+    whole = {test for test, part in zip(results, parts, strict=True) if not (part.skips or part.point)}
+    remarks.append(_gone(config, whole, judgements))
     report = Report(
         machine=shared.machine,
         revision=shared.revision.commit,
@@ -93,6 +96,18 @@ def report_of(
         options=published(config),
     )
     return assigned(report, settings.machine_kind[0]) if settings.machine_kind else report
+
+
+def _gone(config: pytest.Config, tests: Collection[str], judgements: Sequence[Judgement]) -> str:
+    """Name the measurements that the stored baseline has of these tests and the session did not make; "" for none."""
+    shared = session_of(config)
+    measured = {Measurement(test=one.run.test, label=one.run.label) for one in judgements}
+    gone = list[Measurement]()
+    with suppress(StoreError):  # the tests say that it cannot be read
+        stored = shared.store.newest(shared.settings.baseline) if shared.settings.compare else ()
+        gone = gone_from((one.run for one in stored), tests, measured)
+    named = _some([f"{one.test}: {one_side_only(one, 'baseline')}" for one in gone])
+    return f"{counted(len(gone), 'stored measurement')} not compared: {named}" if gone else ""
 
 
 def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]) -> Iterator[str | None]:

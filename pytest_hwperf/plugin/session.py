@@ -56,6 +56,7 @@ class SessionState:
     missed: "list[tuple[SweepPoint, Statement]]" = field(default_factory=list)  # points beyond which sweeps stop
     parted: "Division | None" = None  # how the tests were divided, where this session is a shard
     gate: "GateResult | None" = None  # what the pairs of baseline and candidate have shown
+    unpaired: frozenset[str] = frozenset()  # tests that they leave out, whose baseline is another revision
     trained: dict[str, float] = field(default_factory=dict)  # fixture that trains for long → seconds, until it is said
     startup: "Startup | None" = None  # of a fresh process that attributes what its code takes
     built: "Built | None" = None  # what building the present tree took

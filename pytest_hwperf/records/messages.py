@@ -85,6 +85,7 @@ _SENTENCES: Mapping[str, str] = {
     "not met": "the pairs did not meet this measurement: its label differs between processes",
     "no value": "gave no value in {pairs} pairs in a row: {why}",
     "pairs cannot tell": "the pairs cannot tell",
+    "no pairs": "compared with stored runs, since the pairs gave no answer: {why}",
     "values not kept": "the stored run that fits holds no values of it: save a new baseline",
     "answers change": "{changed} of the first call's {rows} answers were others after the last call: the model keeps "
     "state or draws at random; the worse accuracy counts",

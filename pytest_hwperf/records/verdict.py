@@ -73,6 +73,23 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
         return self.method.texts.get("per") or next(known, "pair")
 
     @property
+    def is_answer(self) -> bool:
+        """Whether it says how both sides compare; one without a change may still call them better, worse or equal."""
+        return self.change is not None or self.outcome in ("regressed", "improved", "equivalent")
+
+    @property
+    def is_historical(self) -> bool:
+        """Whether a timing was compared with stored ones, without a stated false-alarm rate."""
+        return self.method is not None and self.method.kind.startswith("historical")
+
+    @property
+    def is_with_stored(self) -> bool:
+        """Whether the other side is stored runs, and not the processes of pairs."""
+        by_value = self.method is not None and self.method.kind.startswith("stored,")
+        by_example = self.promise is not None and self.promise.kind == "error rate split"
+        return self.is_historical or by_value or by_example
+
+    @property
     def is_of_other_data(self) -> bool:
         """Whether it could not be made: the data, its labels or the conditions of the calls differ."""
         otherwise = ("other data", "other conditions", "stored otherwise")

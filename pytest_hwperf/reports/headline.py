@@ -78,7 +78,7 @@ def false_alarms(report: Report) -> str:
     made = [one for judgement in report.judgements for one in judgement.comparisons if one.outcome not in _NOT_MADE]
     rates = {one.promise.numbers["alpha"] for one in made if one.promise and "alpha" in one.promise.numbers}
     rates |= {100 * gate.evidence.alpha for gate in report.gates if made}
-    unknown = any(one.method is not None and one.method.kind.startswith("historical") for one in made)
+    unknown = any(one.is_historical for one in made)
     if not rates:
         return "false-alarm rate not guaranteed" if unknown else ""
     of = "per build"

@@ -27,7 +27,6 @@ from pytest_hwperf.stats.advice import tightest
 HEADS = ("test", "baseline", "p50", "× fastest", "change", "tightest budget", "left")
 _EMPTY = ("",) * (len(HEADS) - 1)
 _NAMED_ONLY = ("regressed", "failed", "unmeasured", "not comparable", "no baseline")  # their numbers are elsewhere
-_UNSURE = ("historical", "historical limit", "historical repeats")  # methods without a stated false-alarm rate
 
 
 class Summary(Record, frozen=True, kw_only=True):
@@ -189,7 +188,7 @@ def _notes(row: Row) -> Iterator[Note]:
     remarks: list[Remark | None] = [*verdict.decided_by]
     if isinstance(subject, Comparison):
         moved = subject.moved if verdict.outcome == "improved" else None
-        unsure = subject.method if subject.method and subject.method.kind in _UNSURE else None
+        unsure = subject.method if subject.is_historical else None
         remarks += [subject.cause, subject.caught(row.metric.better), subject.disturbance, moved, unsure]
     elif verdict.outcome == "unmeasured":
         remarks.append(verdict.cause or verdict.reason)

@@ -173,8 +173,7 @@ def questions_of(
                 _ask(found, test, measurement, rehearsal, energy)
         for measurement, side in rehearsal.uneven.items():
             if measurement.test == test.node:
-                label = f" {measurement.label!r}" if measurement.label else ""
-                found.parts[measurement, "", ""] = ("no baseline", state("one side only", side=side, label=label))
+                found.parts[measurement, "", ""] = ("no baseline", one_side_only(measurement, side))
         recorded = {side: ended.recorded for side, ended in rehearsal.outcomes[test.node].items()}
         for metric, one in recorded["candidate"].items():  # that the test records itself: where both sides do
             measurement = Measurement(test=test.node, label=one.label)
@@ -184,6 +183,11 @@ def questions_of(
             else:
                 found.parts[measurement, metric, "p50"] = ("no baseline", state("not recorded"))
     return found
+
+
+def one_side_only(measurement: Measurement, side: Side) -> Statement:
+    """Say which side alone makes a measurement."""
+    return state("one side only", side=side, label=f" {measurement.label!r}" if measurement.label else "")
 
 
 def why_not_rerun(stored: Run, *, known: bool, crowded: bool) -> str:

@@ -99,6 +99,8 @@ def _verdict(
     what = f"{subject.metric} {subject.statistic}"
     again = judge_comparison(run.metric(subject.metric), subject, policy)
     problems = [f"{what}: {path}" for path in disagreements(verdict, again)]
+    if subject.is_with_stored:
+        return problems, False
     if key in settled:
         return [*problems, *(f"{what}: {path}" for path in disagreements(subject, settled[key]))], True
     return problems, subject.change is None  # without a change there is only a reason

@@ -5,11 +5,13 @@ warning of drift.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from statistics import fmean, median, stdev
 
+from pytest_hwperf.records.evidence import Measurement
 from pytest_hwperf.records.messages import Difference, Statement, differing, state
 from pytest_hwperf.records.metrics import Metric, metric_of
 from pytest_hwperf.records.run import Estimate, Figure, Key, Machine, Run, StoredRun, figure_of, replace
@@ -64,6 +66,18 @@ def measured_margins(margins: Iterable[Margin], figures: Sequence[Figure]) -> li
     return [margin for margin in margins if margin.key not in estimated]
 
 
+def gone_from(stored: Iterable[Run], tests: Collection[str], measured: Collection[Measurement]) -> list[Measurement]:
+    """Return which measurements of these tests their newest stored revision has, and nothing measured now."""
+    newest, found = dict[str, Run](), dict[Measurement, Run]()
+    for run in sorted(stored, key=lambda one: one.started_at):
+        newest[run.test] = found[Measurement(test=run.test, label=run.label)] = run
+    return [
+        one
+        for one, run in found.items()
+        if one.test in tests and one not in measured and run.shown_revision == newest[one.test].shown_revision
+    ]
+
+
 def family_of(stored: Iterable[StoredRun], tests: Collection[str], machine: Machine) -> int:
     """Return how many comparisons by example these stored runs make possible in a build of these tests; at least 1.
 
@@ -71,6 +85,18 @@ def family_of(stored: Iterable[StoredRun], tests: Collection[str], machine: Mach
     """
     runs = (one.run for one in stored if one.run.test in tests and one.run.machine.is_alike(machine, ()))
     return len({(run.test, run.label, one.metric) for run in runs for one in run.samples if one.per == "example"}) or 1
+
+
+def rerun_of(stored: Iterable[Run]) -> tuple[Run, tuple[str, ...]]:
+    """Return a run of the revision to rerun, and the tests whose own newest run is of another one.
+
+    Most tests share that revision; of equally many it is the newest. For the other tests it is no baseline: a
+    regression that kept their runs out of it would be on both sides.
+    """
+    newest = {run.test: run for run in sorted(stored, key=lambda one: one.started_at)}
+    shared = Counter(run.shown_revision for run in newest.values())
+    chosen = max(newest.values(), key=lambda run: (shared[run.shown_revision], run.started_at))
+    return chosen, tuple(test for test, run in newest.items() if run.shown_revision != chosen.shown_revision)
 
 
 def compare_with_stored(
@@ -180,10 +206,14 @@ def choose(
             answers.append(old or new)
             continue
         # What is stored of exact metrics is fully valid; of all others the pairs decide. Of two answers that both err
-        # at a rate, that of the pairs counts: its rate is part of that of the build.
-        valid = run.metric(margin.metric).exact and old.change is not None
-        by_rate = old.p_value is not None and new.change is not None
-        keep_old = (valid and not by_rate) or (blind and old.outcome == "regressed")
+        # at a rate, that of the pairs counts: its rate is part of that of the build. An alarm on values that vary errs
+        # too, once in 20 times with three on each side.
+        varies = old.method is not None and old.method.kind == "stored, spread"
+        by_rate = (old.p_value is not None and new.change is not None) or (varies and new.is_answer)
+        valid = run.metric(margin.metric).exact and old.change is not None and not by_rate
+        keep_old = valid or (blind and old.outcome == "regressed")
+        if not keep_old and old.is_answer and not new.is_answer:
+            keep_old, old = True, replace(old, warnings=(*old.warnings, str(state("no pairs", why=new.reason))))
         answers.append(old if keep_old else new)
     return tuple(answer for answer in answers if answer is not None)
 
@@ -314,8 +344,8 @@ def machine_drift(comparisons: Sequence[Comparison]) -> str | None:
     """
     moves = list[tuple[float, float]]()  # log change of the seconds, and its margin
     for one in comparisons:
-        unit, historical = metric_of(one.metric).unit, one.method is not None and one.method.kind.startswith("historic")
-        if one.change is not None and historical and unit in ("s", "1/s"):
+        unit = metric_of(one.metric).unit
+        if one.change is not None and one.is_historical and unit in ("s", "1/s"):
             moves.append((math.log1p(one.change.value) * (1 if unit == "s" else -1), math.log1p(one.margin)))
     for word, sign in (("slower", 1), ("faster", -1)):
         moved = [move for move, margin in moves if sign * move > margin]

@@ -13,7 +13,8 @@ from fakes.reruns import COMPARED, INI, REHEARSED, REPEATED, Project, measured, 
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.host.pinning import processors
-from pytest_hwperf.stats.hypotheses import PROCESSES, SideOutcome
+from pytest_hwperf.records.evidence import Measurement
+from pytest_hwperf.stats.hypotheses import PROCESSES, SIDES, Facts, SideOutcome
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 
@@ -413,6 +414,70 @@ def test_a_stored_baseline_is_rerun_where_git_has_it_unless_that_is_declined(
     )
     assert stored == project.gate().revision
     assert "signed-rank" in project.compared("test_slow").how
+
+
+def test_a_margin_that_only_the_baseline_can_answer_is_not_comparable(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The present test has a margin of its own and measures nothing: strictly, it fails."""
+    own = "import pytest\n\n\n@pytest.mark.hwregression(latency_p50='5%')\ndef test_silent(hwperf):\n    pass\n"
+    project.commit({"tests/test_silent.py": own})
+    silent, steady = (
+        Measurement(test=f"tests/test_{name}", label="") for name in ("silent.py::test_silent", "work.py::test_steady")
+    )
+    play(monkeypatch, facts={steady: dict.fromkeys(SIDES, Facts())}, uneven={silent: "baseline"})
+    result = project.run("--hwperf-strict", "-k", "silent or steady")
+
+    result.assert_outcomes(passed=1, failed=1, deselected=1)
+    found = project.compared("test_silent")
+    assert ("not comparable", "the test never called hwperf(...)") == (found.outcome, found.reason)
+
+
+def test_stored_runs_answer_where_the_baseline_fails_in_the_pairs(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times the work is beyond the limit of one stored run, and in two further processes too."""
+    test = "tests/test_work.py::test_slow"
+    project.commit({".gitignore": ".hwperf\n"})
+    project.run("--hwperf-save", against="")
+    project.commit({"work.py": WORK.format(units=9)})
+    ended = {"baseline": SideOutcome(outcome="failed", reason="no file"), "candidate": SideOutcome(outcome="passed")}
+    play(monkeypatch, outcomes={test: ended})
+    result = project.run("--hwperf-compare", against="")
+
+    result.assert_outcomes(passed=1, failed=1)
+    found = project.compared("test_slow")
+    assert ("regressed", "historical repeats") == (found.outcome, found.method and found.method.kind)
+    assert ("compared with stored runs, since the pairs gave no answer: failed in baseline main: no file",) == (
+        found.warnings
+    )
+
+
+def test_a_test_that_was_not_accepted_at_the_rerun_revision_is_no_part_of_the_pairs(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its regression would be on both sides: its own stored runs judge it, in another file than the others too."""
+    with monkeypatch.context() as patch:
+        play(patch, slower="test_slow")
+        own = "import work\n\n\ndef test_own(hwperf):\n    hwperf(work.steady)\n"
+        project.commit({"tests/test_own.py": own, ".gitignore": ".hwperf\n"})
+        project.run("--hwperf-save", against="")
+        project.commit({"note.txt": "a regression that nobody accepts"})
+        failed = project.run("--hwperf-save", "--hwperf-compare", against="")
+    accepted = project.git("rev-parse", "HEAD")
+    play(monkeypatch)
+    project.commit({"note.txt": "nothing"})
+    result = project.run("--hwperf-compare", against="")
+
+    failed.assert_outcomes(passed=2, failed=1)
+    test = "tests/test_work.py::test_slow"
+    why = f"is not rerun for 1 test ({test}), since the newest stored run is of another revision than {accepted[:10]}"
+    result.stdout.fnmatch_lines([f"hwperf: baseline main {why}: timings are compared with the stored runs*"])
+    assert accepted == project.gate().revision
+    rerun = {one.measurement.test for one in project.gate().evidence.hypotheses}
+    assert {"tests/test_own.py::test_own", "tests/test_work.py::test_steady"} == rerun
+    hows = {name: project.compared(name).how for name in ("test_slow", "test_steady", "test_own")}
+    assert {"test_slow"} == {name for name, how in hows.items() if "historical" in how}
 
 
 def test_a_test_that_itself_got_slower_is_found_by_its_history(

@@ -72,6 +72,23 @@ def test_a_margin_of_the_test_itself_needs_an_answer(pytester: pytest.Pytester) 
     result.stdout.fnmatch_lines(["accuracy: not measured: give y_true=, or a y in hwperf_data; not comparable"])
 
 
+@pytest.mark.parametrize(("strict", "ends"), [((), {"passed": 1}), (("--hwperf-strict",), {"failed": 1})])
+def test_a_margin_of_a_test_that_never_measures_is_not_comparable(
+    pytester: pytest.Pytester, strict: tuple[str, ...], ends: dict[str, int]
+) -> None:
+    """As a budget of such a test is unmeasured; without a comparison nothing is asked, and nothing is saved."""
+    marked = "@pytest.mark.hwregression(latency_p50='5%', memory='1%')"
+    pytester.makepyfile(f"import pytest\n{marked}\ndef test_it(hwperf): pass")
+    plain = pytester.runpytest_inprocess(*QUICK)
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "--hwperf-save", *strict)
+
+    plain.assert_outcomes(passed=1)
+    plain.stdout.no_fnmatch_line("*never called*")
+    result.assert_outcomes(**ends)
+    result.stdout.fnmatch_lines(["*not measured: the test never called hwperf(...)*"])
+    result.stdout.fnmatch_lines(["comparisons: 2 not comparable*", "hwperf: 0 runs saved*"])
+
+
 def compared(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, dict[str, tuple[float, str]]]:
     """Compare; return test → margin and outcome of its accuracy too."""
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "--hwperf-report=report.json", *options)

@@ -10,6 +10,7 @@ from fakes.reruns import repository
 
 from pytest_hwperf.gate.result import GateResult
 from pytest_hwperf.plugin.judging import gone_scenarios
+from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.evidence import Evidence, Gate, Measurement
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.verdict import Budget, Skip
@@ -103,6 +104,23 @@ def test_a_scenario_that_ran_in_the_baseline_and_is_skipped_now_fails_if_it_has_
         result.assert_outcomes(passed=6 - failing, failed=failing, errors=failing, skipped=3 - failing)
         said = {match[1] for line in result.outlines if (match := re.search(SAID, line))}
         assert said == {where} - {""}
+
+
+def test_a_baseline_that_cannot_be_read_fails_a_skipped_scenario_with_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it ran there is not known."""
+
+    def newest(baseline: str) -> tuple[()]:
+        raise StoreError(f"{baseline}.jsonl is not whole JSON")
+
+    item: Any = SimpleNamespace(nodeid="t.py::test", config=None)
+    budget = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.01)
+    test = SimpleNamespace(markers=SimpleNamespace(budgets=(budget,)))
+    settings, store = SimpleNamespace(baseline="main", compare=True), SimpleNamespace(newest=newest)
+    session = SimpleNamespace(judges=True, gate=None, settings=settings, store=store)
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.session_of", lambda _: session)
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.test_of", lambda _: test)
+    skip = Skip(test=item.nodeid, scenario="onnx_fp32", cause=said("no converter"))
+    assert ["main.jsonl is not whole JSON"] == gone_scenarios(item, [skip])
 
 
 def test_only_a_session_that_judges_a_budget_of_the_test_itself_fails_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """`--hwperf-shard`: each test is run by exactly one shard, with its part of the false-alarm rate."""
 
 import re
-from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
@@ -15,7 +14,7 @@ from pytest_hwperf.plugin.settings import read_settings
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.report import Report, ReportFile
-from pytest_hwperf.stats.stored import Criteria
+from pytest_hwperf.stats.stored import Criteria, compare_with_stored
 
 TESTS = """
 import pytest
@@ -163,23 +162,23 @@ def test_pairs_and_stored_accuracies_get_a_part_of_the_rate(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pairs an eighth of 4 %, and stored accuracies 1 % over four times as many comparisons."""
-    asked, criteria = list[float](), list[Mapping[str, Any]]()
+    asked, criteria = list[float](), list[Criteria]()
 
     def gate(request: GateRequest) -> None:
         asked.append(request.alpha)
         raise UsageProblem("stopped here")
 
-    def kept(**given: Any) -> Any:
-        criteria.append(given)
-        return Criteria(**given)
+    def kept(*given: Any) -> Any:
+        criteria.append(next(one for one in given if isinstance(one, Criteria)))
+        return compare_with_stored(*given)
 
     monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", gate)
-    monkeypatch.setattr("pytest_hwperf.plugin.judging.Criteria", kept)
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.compare_with_stored", kept)
     project: Project = repository(pytester, {"pytest.ini": INI, "test_a.py": TESTS.replace("FAILING", "-1")})
     project.run("--hwperf-machine-kind=arm/2", "--hwperf-shard=1/4", "--hwperf-alpha=4%")
     project.run("--hwperf-shard=1/4", "--hwperf-compare", against="")
     assert [0.005] == asked
-    assert {(0.01, 4)} == {(one["alpha"], one["family"]) for one in criteria}
+    assert {(0.01, 4)} == {(one.alpha, one.family) for one in criteria}
 
 
 def test_a_rate_too_small_for_so_many_shards_is_refused(pytester: pytest.Pytester) -> None:

@@ -262,6 +262,61 @@ def test_a_damaged_baseline_ends_the_session_before_anything_is_measured(project
         assert path.read_text(encoding="utf-8") == damage(whole)
 
 
+def test_a_stored_measurement_that_is_made_no_more_is_named_until_a_later_revision_is_saved(
+    pytester: pytest.Pytester,
+) -> None:
+    """A call was deleted, or all of them; what another test makes, or one that does not run, is not gone."""
+    write(pytester)
+    tests = "from model import work\ndef test_parts(hwperf):\n    {}\ndef test_lost(hwperf):\n    {}\n"
+    kept, label, call = "hwperf(work, label='kept')", "hwperf(work, label='gone')", "hwperf(work)"
+    other = "def test_other(hwperf): hwperf(work)\n"
+    pytester.makepyfile(test_model=tests.format(f"{kept}; {label}", call) + other)
+    git(pytester.path, "init", "--quiet")
+    (pytester.path / ".gitignore").write_text("*", encoding="utf-8")
+    commit(pytester.path)
+    never = ("--hwperf-compare", "-ohwperf_rerun=never", "--deselect=test_model.py::test_other")
+    run(pytester, "--hwperf-save")
+    pytester.makepyfile(test_model=tests.format(kept, "pass") + other)
+    first = run(pytester, *never, "--hwperf-save")
+    git(pytester.path, "commit", "--quiet", "--allow-empty", "--message=next")
+    run(pytester, "--hwperf-save")
+    then = run(pytester, *never)
+
+    warned = "warning: {} not compared: {}"
+    lost = "test_model.py::test_lost: only the baseline makes the measurement"
+    parts = "test_model.py::test_parts: only the baseline makes the measurement 'gone'"
+    for result, said in (
+        (first, warned.format("2 stored measurements", f"{parts}; {lost}")),
+        (then, warned.format("1 stored measurement", lost)),
+    ):
+        result.assert_outcomes(passed=2, deselected=1)
+        assert said in " ".join(line.strip() for line in result.outlines)
+
+
+def test_a_baseline_that_is_damaged_meanwhile_fails_its_tests_and_loses_no_report(pytester: pytest.Pytester) -> None:
+    """Each says which file, and no traceback; the budgets are judged, and what cannot be compared says so."""
+    write(pytester)
+    tests = """
+        import pathlib, pytest
+        from model import work
+        @pytest.mark.hwbudget(latency_p50_ms=1000)
+        def test_speed(hwperf):
+            hwperf(work)
+            {}
+        """
+    pytester.makepyfile(test_model=tests.format(""))
+    run(pytester, "--hwperf-save")
+    damage = "[one.write_text('{') for one in pathlib.Path('.hwperf').rglob('test_*.jsonl')]"
+    pytester.makepyfile(test_model=tests.format(damage))
+    result = run(pytester, "--hwperf-compare", "--hwperf-report=report.json")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["budgets: 1 passed; comparisons: 1 not comparable"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*judging.py*")
+    assert ".jsonl is not whole JSON: " in (pytester.path / "report.json").read_text(encoding="utf-8")
+
+
 @pytest.mark.live
 def test_an_interrupted_session_keeps_what_is_complete(pytester: pytest.Pytester) -> None:
     """Ctrl-C in the second test: the first is saved, the report says that it is partial."""

@@ -6,16 +6,18 @@ from collections.abc import Callable
 import pytest
 from fakes import gates
 from fakes import records as fake
+from fakes.records import estimate
 
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.evidence import Observation
+from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import Answer, Report, Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Budget, Judgement, Policy, Verdict
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.replay import disagreements, recompute
 from pytest_hwperf.stats.sweeps import row_of, sweep_of
-from pytest_hwperf.stats.verdicts import judge_budget
+from pytest_hwperf.stats.verdicts import judge, judge_budget
 
 Change = Callable[[Observation], Observation]
 LIMIT_KEPT = Answer(
@@ -111,6 +113,41 @@ def test_comparisons_with_stored_sessions_are_counted_apart() -> None:
     compared = [verdict for verdict in judgement.verdicts if getattr(verdict.subject, "change", None) is not None]
     found = recompute(replace(fake.empty_report(), judgements=(judgement,)))
     assert len(compared) == found.beyond
+
+
+def by_stored_runs(judgement: Judgement) -> Judgement:
+    """Let stored runs have answered each comparison, and not the pairs: another change, found in another way."""
+    ways = {"latency": state("historical limit", limit=0.9, sessions=1)}
+    spread, promise = state("stored, spread", baseline=3, candidate=3), state("error rate split", alpha=1, family=1)
+    stored = (
+        replace(
+            one,
+            change=estimate(0.5, 0.4, 0.6, 3),
+            promise=promise if one.metric == "accuracy" else None,
+            method=one.method if one.metric == "accuracy" else ways.get(one.metric, spread),
+        )
+        for one in judgement.comparisons
+    )
+    return replace(judgement, verdicts=judge(judgement.run, (), [*stored], (), Policy()))
+
+
+def test_what_stored_runs_have_answered_is_no_disagreement_with_the_pairs() -> None:
+    """The better one of two answers counts, and the report holds the values of the pairs alone."""
+    report = gates.report(3)
+    report = replace(report, judgements=tuple(map(by_stored_runs, report.judgements)))
+    kinds = {one.metric for judgement in report.judgements for one in judgement.comparisons}
+    found = recompute(written(report))
+    assert {"latency", "memory", "accuracy"} == kinds
+    assert (0, 6, ()) == (found.agreeing, found.beyond, found.disagreements)
+
+
+def test_a_verdict_by_stored_runs_that_was_turned_is_noticed() -> None:
+    report = with_judgement(gates.report(3), by_stored_runs)
+    turned = with_judgement(
+        report, lambda one: replace(one, verdicts=tuple(replace(v, outcome="improved") for v in one.verdicts))
+    )
+    found = recompute(turned)
+    assert "tests/test_models.py::test_0: latency p50: .outcome: 'improved', 'equivalent'" in found.disagreements
 
 
 def test_a_budget_that_further_processes_decided_is_counted_apart() -> None:

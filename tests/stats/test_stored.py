@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from pytest_hwperf.records.evidence import Measurement
 from pytest_hwperf.records.markers import DEFAULT_MARGINS
-from pytest_hwperf.records.messages import said, state
+from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import Figure, Machine, Run, Sample, StoredRun, replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Judgement, Margin, uncompared
@@ -24,6 +25,7 @@ from pytest_hwperf.stats.stored import (
     compare_with_history,
     compare_with_stored,
     family_of,
+    gone_from,
     history_limit,
     is_exact_alarm,
     machine_drift,
@@ -34,6 +36,7 @@ from pytest_hwperf.stats.stored import (
     not_compared,
     prediction_limit,
     required_of,
+    rerun_of,
     stored_run_of,
     unless_agreed,
 )
@@ -208,6 +211,107 @@ def test_each_margin_is_answered_by_the_better_comparison() -> None:
         paired = {(margin.metric, margin.statistic): new} if new else {}
         (found,) = choose(run(), [margin], stored_ones, paired, blind=blind)
         assert chosen == found.outcome
+
+
+def test_the_revision_that_most_tests_share_is_rerun_and_the_newest_of_equally_many() -> None:
+    """Of each test its newest run counts, and one with changes is of another revision; the others are left out."""
+
+    def saved(test: str, revision: str, *, changed: bool = False) -> Run:
+        started = f"2026-03-0{revision[-1]}T00:00:00+00:00"
+        return replace(run(test=test, revision=revision), changed=changed, started_at=started)
+
+    table: list[tuple[list[Run], str, tuple[str, ...]]] = [
+        ([saved("a", "r1")], "r1", ()),
+        ([saved("b", "r2"), saved("a", "r1")], "r2", ("a",)),
+        ([saved("a", "r1"), saved("b", "r1"), saved("c", "r2")], "r1", ("c",)),
+        ([saved("a", "r2"), saved("a", "r1"), saved("b", "r1"), saved("b", "r2"), saved("c", "r3")], "r2", ("c",)),
+        ([saved("a", "r1"), saved("b", "r1", changed=True), saved("c", "r1", changed=True)], "r1+changes", ("a",)),
+    ]
+    for runs, revision, others in table:
+        chosen, left_out = rerun_of(runs)
+        assert (revision, others) == (chosen.shown_revision, left_out)
+
+
+def test_what_the_newest_stored_revision_of_a_test_has_and_nothing_measures_is_gone() -> None:
+    """Of tests that ran; on several machines it is one measurement, and an older revision counts no more."""
+
+    def saved(test: str, label: str, revision: str) -> Run:
+        started = f"2026-03-0{revision[-1]}T00:00:00+00:00"
+        return replace(run(test=test, label=label, revision=revision), started_at=started)
+
+    runs = [saved("a", "x", "r2"), saved("a", "x", "r2"), saved("a", "y", "r2"), saved("a", "old", "r1")]
+    runs += [saved("b", "", "r1"), saved("c", "", "r2")]
+    measured = [Measurement(test="a", label="y")]
+    gone = [Measurement(test="b", label=""), Measurement(test="a", label="x")]
+    assert gone == gone_from(runs, {"a", "b"}, measured)
+    assert [] == gone_from(runs, {"a", "b"}, [*gone, *measured])
+
+
+HISTORICAL = state("historical limit", limit=0.9, sessions=1)
+SPREAD, EQUAL = (state(kind, baseline=3, candidate=3) for kind in ("stored, spread", "stored, equal"))
+FROM_STORED: Mapping[str, tuple[Margin, Statement, float | None]] = {
+    "historical": (LATENCY, HISTORICAL, None),
+    "spread": (MEMORY, SPREAD, None),  # errs once in 20
+    "equal": (MEMORY, EQUAL, None),
+    "p-value": (ACCURACY, state("mcnemar", examples=1000), 0.001),
+    "examples": (ACCURACY, state("equal examples", examples=1000), None),
+}
+FROM_PAIRS: Mapping[str, tuple[tuple[ComparisonOutcome, float | None], ...]] = {
+    "compared": (("regressed", 0.5), ("improved", -0.5), ("equivalent", 0.0), ("inconclusive", 0.1)),
+    "answered": (("regressed", None), ("equivalent", None)),  # a baseline of nothing; nothing that it runs has changed
+    "silent": (("no baseline", None), ("not comparable", None), ("inconclusive", None)),
+}
+FIRST, SECOND = "stored", "pairs"
+CHOSEN: Sequence[tuple[str, str, str, str, str]] = [
+    # stored runs, whose answer counts where the pairs: have compared, have answered without a change, are silent, none
+    ("historical", SECOND, SECOND, FIRST, FIRST),
+    ("spread", SECOND, SECOND, FIRST, FIRST),
+    ("equal", FIRST, FIRST, FIRST, FIRST),
+    ("p-value", SECOND, FIRST, FIRST, FIRST),
+    ("examples", FIRST, FIRST, FIRST, FIRST),
+]
+
+
+def chosen_of(margin: Margin, old: Comparison, new: Comparison | None, *, blind: bool = False) -> str:
+    """Say whose answer was chosen; an outcome may be the same in both."""
+    marked = {margin.key: replace(new, interference=0.0)} if new else {}  # which stored runs never have
+    (found,) = choose(run(), [margin], [old], marked, blind=blind)
+    return FIRST if found.interference is None else SECOND
+
+
+@pytest.mark.parametrize(("kind", *FROM_PAIRS, "none"), CHOSEN)
+def test_stored_runs_answer_where_pairs_do_not_and_where_values_leave_nothing_to_chance(
+    kind: str, compared: str, answered: str, silent: str, none: str
+) -> None:
+    """Whatever the stored runs say; where the test itself has changed, their alarm counts in any case."""
+    margin, method, p_value = FROM_STORED[kind]
+    expected = {"compared": compared, "answered": answered, "silent": silent}
+    for outcome, change in FROM_PAIRS["compared"]:
+        old = replace(verdictless(margin, outcome, change), method=method, p_value=p_value)
+        for name, ways in FROM_PAIRS.items():
+            for way in ways:
+                new = verdictless(margin, *way)
+                assert expected[name] == chosen_of(margin, old, new)
+                is_alarm = outcome == "regressed"
+                assert (FIRST if is_alarm else expected[name]) == chosen_of(margin, old, new, blind=True)
+        assert none == chosen_of(margin, old, None)
+
+
+@pytest.mark.parametrize("outcome", ["no baseline", "not comparable"])
+def test_the_pairs_say_why_there_is_no_answer_where_stored_runs_have_none_either(outcome: ComparisonOutcome) -> None:
+    old = verdictless(MEMORY, outcome)
+    for way in (one for ways in FROM_PAIRS.values() for one in ways):
+        assert SECOND == chosen_of(MEMORY, old, verdictless(MEMORY, *way))
+    assert FIRST == chosen_of(MEMORY, old, None)
+
+
+def test_an_alarm_of_stored_runs_says_why_the_pairs_gave_no_answer() -> None:
+    old = replace(verdictless(LATENCY, "regressed", 11.0), method=HISTORICAL)
+    ended = state("test ended", outcome="failed", where="baseline main", why=": no file")
+    new = uncompared(LATENCY, "no baseline", ended)
+    (found,) = choose(run(), [LATENCY], [old], {LATENCY.key: new}, blind=False)
+    said = "compared with stored runs, since the pairs gave no answer: failed in baseline main: no file"
+    assert ("regressed", (said,)) == (found.outcome, found.warnings)
 
 
 def test_a_margin_that_nothing_answers_is_left_out() -> None:

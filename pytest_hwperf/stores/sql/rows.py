@@ -363,7 +363,7 @@ def _judged(judgement: Judgement, verdict: Verdict, gate: Gate | None, baseline:
     if isinstance(one, Budget):
         row |= {"allowed": one.limit, **_NO_COMPARISON}
         return about, row if figure else {**row, "value": None}
-    if one.method is not None and one.method.kind.startswith(("stored", "historical")):
+    if one.is_with_stored:
         gate = None
     row |= {"scale": one.scale, "allowed": one.margin, "baseline": one.baseline, "p_value": one.p_value}
     row["against"] = gate.against if gate else f"baseline {baseline}" if baseline else ""

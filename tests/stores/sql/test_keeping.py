@@ -16,6 +16,7 @@ from fakes import postgres
 from fakes import records as fake
 
 from pytest_hwperf.records.evidence import Evidence, Gate, Hypothesis, Measurement, Observation, Pair
+from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, Judgement, Margin
@@ -121,6 +122,22 @@ def test_changes_from_an_anchor_are_a_series_of_their_own(store: SqlStore, path:
         budget, (1, "regressed", 1, "relative", 0.03, 0.02, "anchor", ANCHOR, 1),
         budget, (1, "regressed", 1, "relative", 0.02, 0.02, "origin/main", ANCHOR, 0),
     ]  # fmt: skip
+
+
+def test_what_stored_runs_have_answered_is_not_against_the_revision_that_was_rerun(store: SqlStore, path: Path) -> None:
+    """An accuracy by stored runs is found as pairs find it: its promise tells them apart."""
+    report = anchored(0.03, 1, against="baseline main")
+    (judgement,) = report.judgements
+    budget, verdict = judgement.verdicts
+    assert isinstance(verdict.subject, Comparison)
+    ways = {"method": state("historical")}, {"promise": state("error rate split", alpha=1, family=2)}
+    for day, way in enumerate(ways, 1):
+        answer = replace(verdict, subject=replace(verdict.subject, **way))
+        run = replace(judgement.run, started_at=f"2026-04-0{day}T00:00:00+00:00")
+        changed = replace(judgement, run=run, verdicts=(budget, answer))
+        store.keep("main", replace(report, judgements=(changed,), baseline="main"))
+    found = rows(path, "SELECT against, revision FROM verdict WHERE scale != ''")
+    assert found == [("baseline main", "")] * 2
 
 
 def test_a_budget_has_the_value_of_its_figure(store: SqlStore, path: Path) -> None:
