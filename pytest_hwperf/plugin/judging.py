@@ -14,7 +14,7 @@ from pytest_hwperf.plugin.failure import LOOK_FURTHER
 from pytest_hwperf.plugin.fresh import Again, lines_of_sites
 from pytest_hwperf.plugin.markers import note_miss
 from pytest_hwperf.plugin.measurement import empty_run
-from pytest_hwperf.plugin.session import Markers, SessionState, session_of, test_of
+from pytest_hwperf.plugin.session import Markers, SessionState, node_of, session_of, test_of
 from pytest_hwperf.plugin.whole_suites import unmeasured_run
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import HwperfError, StoreError
@@ -81,7 +81,7 @@ def _never_called(item: pytest.Item) -> list[Run]:
     asked = (*test.markers.budgets, *margins)
     if not asked or test.skips:
         return []
-    return [replace(empty_run(item.config, item.nodeid), unmeasured={one.metric: _NEVER_CALLED for one in asked})]
+    return [replace(empty_run(item.config, node_of(item)), unmeasured={one.metric: _NEVER_CALLED for one in asked})]
 
 
 def judged_by(session: SessionState, run: Run, comparisons: Sequence[Comparison]) -> Judgement:
@@ -121,12 +121,12 @@ def gone_scenarios(item: pytest.Item, skips: Sequence[Skip]) -> list[str]:
 def _ran_in(item: pytest.Item, session: SessionState, scenario: str) -> str:
     """Return the name of the baseline in which a scenario of a test was measured, "" where it was not."""
     if session.gate is not None:
-        gone = (one for one in session.gate.gone if one.test == item.nodeid)
+        gone = (one for one in session.gate.gone if one.test == node_of(item))
         if any(not one.label or scenario in one.label for one in gone):
             return session.gate.gate.against
     name = session.settings.baseline
     stored = [one.run for one in session.store.newest(name)] if session.settings.compare else []
-    return f"baseline {name}" if any((one.test, one.scenario) == (item.nodeid, scenario) for one in stored) else ""
+    return f"baseline {name}" if any((one.test, one.scenario) == (node_of(item), scenario) for one in stored) else ""
 
 
 def plain_result(item: pytest.Item, judgements: Sequence[Judgement]) -> str:
@@ -226,7 +226,7 @@ def _family(item: pytest.Item) -> int:
     """Return the number of comparisons by example among which their alpha is split."""
     session = session_of(item.config)
     if session.family is None:
-        tests = {one.nodeid for one in item.session.items}
+        tests = {node_of(one) for one in item.session.items}
         session.family = family_of(session.store.newest(session.settings.baseline), tests, session.machine)
     return session.family * session.settings.parts  # as if each part held as many
 
@@ -248,7 +248,7 @@ def failures(judgements: Sequence[Judgement]) -> list[str]:
 
 def _look_further(item: pytest.Item) -> str:
     """Return the command that shows everything about one test, from the folder in which this one was typed."""
-    file, *inside = item.nodeid.split("::")
+    file, *inside = node_of(item).split("::")
     here = os.path.relpath(item.config.rootpath / file, item.config.invocation_params.dir)
     test = visible_pattern("::".join([here, *inside]))
     return f"{LOOK_FURTHER}pytest {visible(shlex.join([test, '-vv', *repeated(item.config)]))}"
