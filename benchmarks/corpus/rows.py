@@ -33,7 +33,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     functions: tuple[str, ...] = ()  # names under which the slower side's profile may name the cause
     claim: str = ""  # what the change says of itself
     because: str = ""  # why something else is expected than it says
-    draw: int = 1  # 2: drawn when the rules of the gate had been written, on rows of the first draw
+    draw: int = 1  # 2: drawn after the gate's rules were fixed on the first draw
 
     @property
     def digest(self) -> str:

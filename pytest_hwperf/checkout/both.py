@@ -117,7 +117,7 @@ def _same_commit(top: Path, commit: str) -> Iterator[str]:
 
 
 def with_ini(trees: Trees, inipath: Path | None) -> Trees:
-    """Return the same with the candidate's ini file given to the baseline, whose own is gone then: done once."""
+    """Give the baseline the candidate's ini file. Call it once: it may overwrite the baseline's own."""
     given = candidate_ini(inipath and _real(inipath), trees.candidate, trees.baseline)
     return replace(trees, ini=tuple(given))
 

@@ -2,12 +2,12 @@
 
 import reprlib
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from io import IOBase
-from itertools import count, cycle
+from itertools import count, cycle, repeat
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
@@ -142,17 +142,19 @@ def arguments_of(args: Sequence[Any], kwargs: Mapping[str, Any], setup: Callable
 def refuse_used_up(args: Sequence[Any], kwargs: Mapping[str, Any], kind: str = "argument") -> None:
     """Refuse a value that the first call uses up: the calls after it would find nothing, and be fast."""
     for name, value in (*enumerate(args, 1), *kwargs.items()):
-        if _is_used_up(value):
+        if is_used_up(value):
             raise UsageProblem(
                 f"{kind} {name!r} {USED_UP}: make it a list, or let setup= return a new one for each call, such as "
-                "hwperf(read, setup=lambda: ([new_rows()], {}))"
+                "hwperf(read, setup=lambda: ([new_rows()], {})); open a file in the call"
             )
 
 
-def _is_used_up(value: object) -> bool:
+def is_used_up(value: object) -> bool:
     """Whether it is an iterator that ends, and that calls neither fill again, as a cursor, nor write to."""
-    if not isinstance(value, Iterator) or isinstance(value, count | cycle) or hasattr(value, "execute"):
+    if isinstance(value, count | cycle | repeat) or hasattr(value, "execute"):
         return False
+    if not isinstance(value, Iterator):
+        return isinstance(value, AsyncIterator)
     return not isinstance(value, IOBase) or not (value.closed or value.writable())
 
 

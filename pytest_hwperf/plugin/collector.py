@@ -1,6 +1,6 @@
 """The collector of all results of a session."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -100,7 +100,8 @@ class Collector:
         partial = exitstatus == pytest.ExitCode.INTERRUPTED or len(self._ends.over) < session.testscollected - twice
         if (gate := session_of(self._config).gate) is not None:
             partial |= self._add_unjudged(session, gate)
-        if not self._results and not self._reports_nothing(ran=session.testscollected > 0):
+        if not self._results and not self._settings.shard:
+            self._lines.extend(self._nothing())
             return
         from pytest_hwperf.plugin.reporting import not_compared, report_of, save, write
         from pytest_hwperf.plugin.session import without_collection
@@ -111,24 +112,18 @@ class Collector:
             self._report = report if self._results else None
             self._shard = report if shards else None
             self._lines.extend(not_compared(self._settings, session.items, report))
-            saved = save(self._config, report, self._accepted) if self._results else ([], [])
-            for lines, trouble in (saved, write(self._config, report)):
+            for lines, trouble in (save(self._config, report, self._accepted), write(self._config, report)):
                 self._lines.extend(lines)
                 self._trouble.extend(trouble)
         if self._trouble and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def _reports_nothing(self, *, ran: bool) -> bool:
-        """Say that nothing was measured; return whether a report says so too: an old one would be taken for it.
-
-        Where no test was found, pytest fails, and an old report stays.
-        """
-        measures = session_of(self._config).judges and not self._config.option.collectonly
-        writes = bool(self._settings.reports) and measures and ran
+    def _nothing(self) -> Iterator[str]:
+        """Yield what a session did not do because it measured nothing: an old report stays, and is not its own."""
         lacks = ["nothing was saved or compared"] if self._settings.keeps_runs else []
-        lacks += ["the report is empty"] if writes else []
-        self._lines += [f"nothing was measured: {', and '.join(lacks)}"] if lacks else []
-        return writes or bool(self._settings.shard)
+        lacks += ["no report was written"] if self._settings.reports else []
+        if lacks and not self._config.option.collectonly:
+            yield f"nothing was measured: {', and '.join(lacks)}"
 
     def _add_unjudged(self, session: pytest.Session, gate: "GateResult") -> bool:
         """Fail the session by what the pairs have decided; return whether a test of theirs did not run after them."""

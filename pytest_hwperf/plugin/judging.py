@@ -171,7 +171,7 @@ def _compared(
     blind = session.gate is not None and session.gate.is_blind_to(item.path)
     stored, criteria = _stored(session, run), dataclasses.replace(criteria, family=_family(item))
     by_stored = compare_with_stored(run, found, stored, criteria)
-    decided = {key for key, one in paired.items() if one.is_answer}
+    decided = {key for key, one in paired.items() if one.is_answer or one.is_answered_elsewhere}
     late = any(needs_repeats(one) and (blind or one.key not in decided) for one in by_stored)
     if late or any(is_exact_alarm(run, one) for one in by_stored):
         others = [other for runs in again.repeats for other in runs if other.label == run.label]

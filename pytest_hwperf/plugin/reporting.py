@@ -75,8 +75,8 @@ def report_of(
     swept = {one.run.test for part in parts for one in part.judgements if part.point is not None}
     advised = map(str, advice(judgements, served=settings.serving_batch, swept=swept))
     remarks = [hidden_by_xfails(hidden), *_warnings(judgements, comparisons), *named(config, judgements, gates)]
-    whole = {test for test, part in zip(results, parts, strict=True) if not (part.skips or part.point)}
-    remarks.append(_gone(config, whole, judgements))
+    whole = [test for test, part in zip(results, parts, strict=True) if not (part.skips or part.point)]
+    remarks.append(_gone(config, _named(whole), judgements))
     report = Report(
         machine=shared.machine,
         revision=shared.revision.commit,
@@ -105,7 +105,8 @@ def _gone(config: pytest.Config, tests: Collection[str], judgements: Sequence[Ju
     gone = list[Measurement]()
     with suppress(StoreError):  # the tests say that it cannot be read
         stored = shared.store.newest(shared.settings.baseline) if shared.settings.compare else ()
-        gone = gone_from((one.run for one in stored), tests, measured)
+        alike = [one.run for one in stored if one.run.machine.is_alike(shared.machine, ())]
+        gone = gone_from(alike, tests, measured)
     named = _some([f"{one.test}: {one_side_only(one, 'baseline')}" for one in gone])
     return f"{counted(len(gone), 'stored measurement')} not compared: {named}" if gone else ""
 

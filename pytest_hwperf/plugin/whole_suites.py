@@ -1,7 +1,7 @@
 """`--hwperf-all`: tests that nobody wrote to be measured, each of which is measured if it can be called again."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
 from functools import partial
 from time import perf_counter_ns
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.host.tracing import untraced
-from pytest_hwperf.measure.rounds import USED_UP
+from pytest_hwperf.measure.rounds import USED_UP, is_used_up
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.session import node_of, session_of, test_of
@@ -37,7 +37,7 @@ class FixtureValues:
     def why_not_again(self) -> str:
         """Say which of them a call has used up or changed, as far as that can be seen; "" where none."""
         for name, value in self._values.items():
-            if isinstance(value, Iterator):
+            if is_used_up(value):
                 return f"its fixture {name!r} {USED_UP}"
             if name in self._before and _differs(self._before[name], value):
                 return f"its first call has changed its fixture {name!r}"

@@ -78,6 +78,11 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
         return self.change is not None or self.outcome in ("regressed", "improved", "equivalent")
 
     @property
+    def is_answered_elsewhere(self) -> bool:
+        """Whether another comparison answers it: of calls in a row, throughput is one over the mean latency."""
+        return self.cause is not None and self.cause.kind == "reciprocal"
+
+    @property
     def is_historical(self) -> bool:
         """Whether a timing was compared with stored ones, without a stated false-alarm rate."""
         return self.method is not None and self.method.kind.startswith("historical")

@@ -262,7 +262,7 @@ def _ask(
             found.fixed_samples.extend(_fixed_sample(hypothesis, exact))
         elif metric.in_processes:
             found.processes.extend([hypothesis] * (margin.metric in test.metrics))
-        elif (metric.reciprocal, "mean") in test.named and then.get("load", _IN_A_ROW) == _IN_A_ROW:
+        elif _is_answered(margin, test) and then.get("load", _IN_A_ROW) == _IN_A_ROW:
             answered = METRICS[metric.reciprocal].called("mean")  # of calls in a row, it is one over the mean latency
             found.parts[key] = ("not comparable", state("reciprocal", other=answered))
         elif metric.in_turns == "part":
@@ -271,6 +271,12 @@ def _ask(
             _ask_energy(found, hypothesis, energy if margin.metric in test.metrics else None)
         elif metric.in_turns:
             found.hypotheses.append(hypothesis)
+
+
+def _is_answered(margin: Margin, test: MeasuredTest) -> bool:
+    """Whether the test has named the reciprocal of a metric, with a margin as small."""
+    key = METRICS[margin.metric].reciprocal, "mean"
+    return key in test.named and any(one.key == key and one.size <= margin.size for one in test.margins)
 
 
 def _ask_energy(found: Questions, hypothesis: Hypothesis, energy: EnergySource | None) -> None:

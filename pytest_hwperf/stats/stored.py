@@ -212,7 +212,7 @@ def choose(
         by_rate = (old.p_value is not None and new.change is not None) or (varies and new.is_answer)
         valid = run.metric(margin.metric).exact and old.change is not None and not by_rate
         keep_old = valid or (blind and old.outcome == "regressed")
-        if not keep_old and old.is_answer and not new.is_answer:
+        if not keep_old and old.is_answer and not (new.is_answer or new.is_answered_elsewhere):
             keep_old, old = True, replace(old, warnings=(*old.warnings, str(state("no pairs", why=new.reason))))
         answers.append(old if keep_old else new)
     return tuple(answer for answer in answers if answer is not None)

@@ -109,8 +109,7 @@ def why_it_cannot_pass(budget: Budget, call_s: float, time_s: float) -> str:
 
 def judge_comparison(metric: Metric, comparison: Comparison, policy: Policy) -> Verdict:
     """Answer one comparison; its outcome was decided where its numbers were compared."""
-    is_answered = comparison.cause is not None and comparison.cause.kind == "reciprocal"  # by another comparison
-    is_open = comparison.outcome in ("inconclusive", "not comparable") and not is_answered
+    is_open = comparison.outcome in ("inconclusive", "not comparable") and not comparison.is_answered_elsewhere
     return Verdict(
         subject=comparison,
         outcome=comparison.outcome,

@@ -58,8 +58,8 @@ class BaselineFolder:
 
     def check(self, *, writing: bool) -> None:
         """Refuse a place that is no folder, or that cannot be written to."""
-        there = next(place for place in (self.root, *self.root.parents) if is_there(place))
-        if not is_folder(there):
+        there = next(place for place in (self.root, *self.root.parents) if sees(place))
+        if not sees_folder(there):
             raise StoreError(f"{there} is not a folder: choose another place for baselines with --hwperf-store")
         if writing:
             try:
@@ -68,7 +68,7 @@ class BaselineFolder:
                 raise _closed(there, error) from error
 
     def machines(self, baseline: Path) -> list[Path]:
-        return [path for path in entries(baseline) if is_folder(path)] if is_there(baseline) else []
+        return [path for path in entries(baseline) if sees_folder(path)] if sees(baseline) else []
 
     def files(self, baseline: Path) -> list[Path]:
         """List the baseline files of all machines; names that begin with a dot are leftovers of writers."""
@@ -78,7 +78,7 @@ class BaselineFolder:
     def read(self, path: Path) -> Runs:
         """Read one file; () where there is none."""
         self.check_links(path)
-        if not is_there(path):
+        if not sees(path):
             return ()
         content = read_given(path, LARGEST, "fix that, or delete it to start over", error=StoreError)
         known, runs = self._known.get(path, (b"", ()))
@@ -148,12 +148,12 @@ class BaselineFolder:
                 leftover.unlink(missing_ok=True)
 
 
-def is_there(path: Path) -> bool:
+def sees(path: Path) -> bool:
     """Whether a file, folder or link is there; one that cannot be seen is refused."""
     return stat_given(path, _UNSEEN, error=StoreError, follow=False) is not None
 
 
-def is_folder(path: Path) -> bool:
+def sees_folder(path: Path) -> bool:
     """Whether a folder is there, or a link to one; one that cannot be seen is refused."""
     found = stat_given(path, _UNSEEN, error=StoreError)
     return found is not None and stat.S_ISDIR(found.st_mode)

@@ -18,8 +18,8 @@ from pytest_hwperf.stores.baseline_folder import (
     Runs,
     entries,
     file_name,
-    is_folder,
-    is_there,
+    sees_folder,
+    sees,
     place,
     render,
 )
@@ -54,7 +54,7 @@ class JsonStore(Store):
     def check(self, baseline: str, *, writing: bool) -> None:
         folders = [self._folder.of(baseline, held=held) for held in (False, True)[: 1 + writing]]
         self._folder.check(writing=writing)
-        if writing and is_folder(self._folder.root):
+        if writing and sees_folder(self._folder.root):
             with self._folder.locked():
                 self._folder.sweep(folders)
         for path in self._files(folders):
@@ -71,9 +71,9 @@ class JsonStore(Store):
         return tuple(runs[-1] for runs in self.histories(baseline, held=False))
 
     def baselines(self) -> tuple[str, ...]:
-        roots = [root for root in (self._folder.root, self._folder.root / ".held") if is_folder(root)]
+        roots = [root for root in (self._folder.root, self._folder.root / ".held") if sees_folder(root)]
         named = [path for root in roots for path in entries(root) if not why_no_name(path.name)]
-        return tuple(sorted({path.name for path in named if is_folder(path)}))
+        return tuple(sorted({path.name for path in named if sees_folder(path)}))
 
     def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> tuple[Runs, ...]:
         found = map(self._folder.read, self._files([self._folder.of(baseline, held=held)]))
@@ -81,7 +81,7 @@ class JsonStore(Store):
 
     def remove(self, baseline: str, pattern: str) -> tuple[str, ...]:
         folders = [self._folder.of(baseline, held=held) for held in (False, True)]
-        if not any(map(is_folder, folders)):
+        if not any(map(sees_folder, folders)):
             return ()
         with self._folder.locked():
             found = {path: self._folder.read(path)[-1].run.test for path in self._files(folders)}
@@ -98,7 +98,7 @@ class JsonStore(Store):
 
     def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
         waiting, folder = (self._folder.of(baseline, held=held) for held in (True, False))
-        if not is_folder(waiting):
+        if not sees_folder(waiting):
             return ()
         with self._folder.locked():
             found = {path: self._folder.read(path) for path in self._files([waiting])}
@@ -120,7 +120,7 @@ class JsonStore(Store):
 
     def prune(self, baseline: str, machine: Machine) -> tuple[str, ...]:
         folder = self._folder.of(baseline, held=False)
-        if not is_folder(folder):
+        if not sees_folder(folder):
             return ()
         with self._folder.locked():
             here = folder / machine.fingerprint
@@ -155,7 +155,7 @@ class JsonStore(Store):
     def annotations(self) -> tuple[Annotation, ...]:
         path = self._folder.root / _NOTES
         self._folder.check_links(path)
-        if not is_there(path):
+        if not sees(path):
             return ()
         lines = read_given(path, _LARGEST, "fix that, or delete it", error=StoreError).splitlines()
         try:

@@ -2,10 +2,11 @@
 
 import io
 import sqlite3
+from collections.abc import AsyncIterator
 from contextlib import closing
 from copy import deepcopy
 from functools import partial
-from itertools import count, cycle
+from itertools import count, cycle, repeat
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -195,9 +196,13 @@ def test_what_a_setup_must_not_return_is_refused() -> None:
             arguments_of(given, {}, partial(deepcopy, returned))
 
 
+async def arriving() -> AsyncIterator[int]:
+    yield 1
+
+
 def test_an_iterator_that_one_call_uses_up_is_refused() -> None:
     with Path(__file__).open("rb") as file:
-        for value in ((one for one in "ab"), map(str, [1]), iter([1]), zip([1], [2], strict=True), file):
+        for value in ((one for one in "ab"), map(str, [1]), iter([1]), zip([1], [2], strict=True), file, arriving()):
             with pytest.raises(UsageProblem, match="argument 2 is an iterator, which one call uses up: make it a list"):
                 refuse_used_up((1, value), {})
             with pytest.raises(UsageProblem, match="fixture 'rows' is an iterator, which one call uses up: "):
@@ -208,4 +213,4 @@ def test_what_calls_fill_again_or_write_to_and_what_never_ends_is_taken() -> Non
     closed = io.BytesIO()
     closed.close()
     with closing(sqlite3.connect(":memory:")) as database:
-        refuse_used_up((database.cursor(), io.StringIO(), closed, count(), cycle([1]), MagicMock(), [1], "ab"), {})
+        refuse_used_up((database.cursor(), io.StringIO(), closed, count(), cycle([1]), repeat(1), MagicMock(), [1], "ab"), {})

@@ -314,6 +314,13 @@ def test_an_alarm_of_stored_runs_says_why_the_pairs_gave_no_answer() -> None:
     assert ("regressed", (said,)) == (found.outcome, found.warnings)
 
 
+def test_what_another_statistic_of_the_pairs_answers_is_not_asked_of_stored_runs() -> None:
+    margin = Margin(metric="throughput", statistic="mean", size=0.02)
+    old = replace(verdictless(margin, "regressed", -0.5), method=HISTORICAL)
+    new = uncompared(margin, "not comparable", state("reciprocal", other="latency mean"))
+    assert (new,) == choose(run(), [margin], [old], {margin.key: new}, blind=False)
+
+
 def test_a_margin_that_nothing_answers_is_left_out() -> None:
     assert choose(run(), [LATENCY], [], {}, blind=False) == ()
     assert compare_with_stored(measured(), figures(measured()), stored(), Criteria(margins=[MEMORY])) == ()
