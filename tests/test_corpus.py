@@ -119,8 +119,8 @@ def test_the_readme_has_what_was_recorded() -> None:
         f"0 of {unchanged} still allows a rate of {bound} %",
         f"judged {len(others)} pairs, drawn at random",
         f"on these hwperf raised {alarms} false alarms and found {found}",
-        f"{len(later)} pairs were drawn when hwperf's rules were fixed",
-        f"it found {late[2].partition(' (')[0]}, named {late[3].partition(' ')[0]} right",
+        f"{len(later)} of the pairs were drawn after its rules were fixed",
+        f"it found {late[2].partition(' (')[0]} slowdowns, named {late[3].partition(' ')[0]} right, ",
         f"and raised {late[1].partition(' (')[0]} false alarms",
     ]
     read_me = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -18,10 +18,10 @@ from pytest_hwperf.stores.baseline_folder import (
     Runs,
     entries,
     file_name,
-    sees_folder,
-    sees,
     place,
     render,
+    sees,
+    sees_folder,
 )
 from pytest_hwperf.stores.location import why_no_name
 from pytest_hwperf.stores.store import KEEP, Store, matches

@@ -213,4 +213,6 @@ def test_what_calls_fill_again_or_write_to_and_what_never_ends_is_taken() -> Non
     closed = io.BytesIO()
     closed.close()
     with closing(sqlite3.connect(":memory:")) as database:
-        refuse_used_up((database.cursor(), io.StringIO(), closed, count(), cycle([1]), repeat(1), MagicMock(), [1], "ab"), {})
+        refuse_used_up(
+            (database.cursor(), io.StringIO(), closed, count(), cycle([1]), repeat(1), MagicMock(), [1], "ab"), {}
+        )

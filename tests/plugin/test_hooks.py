@@ -7,7 +7,6 @@ from types import FrameType
 import pytest
 
 
-
 @pytest.mark.parametrize("name", ["memory_meter", "energy_meter"])
 def test_a_fixture_can_be_asked_for_by_name(pytester: pytest.Pytester, name: str) -> None:
     """Collection saw no use of the plugin."""
