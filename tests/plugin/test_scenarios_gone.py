@@ -126,7 +126,7 @@ def test_a_baseline_that_cannot_be_read_fails_a_skipped_scenario_with_a_budget(m
 def test_only_a_session_that_judges_a_budget_of_the_test_itself_fails_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A default budget from the ini file fails nothing that is not measured."""
     gone = Measurement(test="t.py::test", label="onnx_fp32")
-    item: Any = SimpleNamespace(nodeid=gone.test, config=None)
+    item: Any = SimpleNamespace(nodeid=gone.test, config=None, parent=None, get_closest_marker=lambda _: None)
     skip = Skip(test=gone.test, scenario=gone.label, cause=said("no converter"))
     for judges, default, lines in [(True, False, 1), (True, True, 0), (False, False, 0), (False, True, 0)]:
         session = SimpleNamespace(judges=judges, gate=gate_with([gone]))
