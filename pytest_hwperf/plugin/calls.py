@@ -10,10 +10,10 @@ from unittest import SkipTest, TestCase
 import pytest
 
 from pytest_hwperf.measure.rounds import Arguments, Rounds, refuse_used_up
-from pytest_hwperf.plugin.failure import AtTheCall
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import test_of
 from pytest_hwperf.plugin.whole_suites import FixtureValues
+from pytest_hwperf.records.errors import UsageProblem
 
 _GOES_ON = (pytest.skip.Exception, pytest.xfail.Exception, SkipTest)  # after which a body continues
 
@@ -66,8 +66,10 @@ def stand_in(item: pytest.Function) -> Callable[..., Any]:
         if test_of(item).markers.by_all:
             test_of(item).fixtures = FixtureValues(fixtures)
         else:
-            with AtTheCall():
+            try:
                 refuse_used_up((), fixtures, "fixture")
+            except UsageProblem as error:  # of which no line of the body is the place
+                pytest.fail(str(error), pytrace=False)
         real = getattr(fixtures.get("subtests"), "test", None)
         subtests = RepeatedSubtests(real) if real else None
         if subtests:
