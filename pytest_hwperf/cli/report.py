@@ -22,7 +22,7 @@ from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html import page
 from pytest_hwperf.reports.html.page import Reader, check_installed
 from pytest_hwperf.stats.history import Annotation, Series
-from pytest_hwperf.stats.merging import failed_by_themselves, is_failed, merge_kinds, why_open
+from pytest_hwperf.stats.merging import is_failed, merge_kinds, why_open
 from pytest_hwperf.stats.replay import recompute
 from pytest_hwperf.stores.store import Store
 
@@ -86,8 +86,7 @@ def _read(options: argparse.Namespace) -> Report:
     [report] = reports.values()
     if len(report.shards) != 1:  # whole, or merged: then all is said in it
         return report
-    found = [*why_open(report), *failed_by_themselves(report)]
-    more = [line for line in found if not any(line in warning for warning in report.warnings)]
+    more = [line for line in why_open(report) if not any(line in warning for warning in report.warnings)]
     return replace(report, warnings=(*report.warnings, *more))
 
 

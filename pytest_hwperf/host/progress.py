@@ -27,9 +27,9 @@ class Screen(Protocol):
     def write(self, text: str) -> None: ...
 
 
-def shows_colours(stream: TextIO) -> bool:
+def shows_colours(stream: TextIO | None) -> bool:
     """Whether a stream is a terminal that reads escape codes; consoles of Windows may show them as text."""
-    return stream.isatty() and sys.platform != "win32"
+    return stream is not None and stream.isatty() and sys.platform != "win32"
 
 
 class StandardError:

@@ -7,17 +7,20 @@ import math
 import random
 import threading
 from array import array
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from time import perf_counter, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.markers import LONGEST_S, Load
 from pytest_hwperf.records.messages import Remark, Statement
 from pytest_hwperf.records.run import OF_A_LOAD, Sample, Served, Values, replace
 from pytest_hwperf.stats.loads import rates, why_degrading, why_not_served, why_slower, why_unsteady, why_unsure
+
+if TYPE_CHECKING:
+    import asyncio
 
 _LATE_S = 0.0002  # a sleep may end so much late, on an idle machine
 
@@ -173,17 +176,16 @@ def _follow(load: Load, make: _Make, began: float, first: int, step: int, stoppe
 
 def _side_by_side(load: Load, make: _Make, began: float, at_once: int) -> None:
     pool, stop = ThreadPoolExecutor(at_once, thread_name_prefix="hwperf-load"), threading.Event()
+    work = list[Future[None]]()
     try:
         if load.is_open:
             for number, due in enumerate(schedule(load)):
                 wait_until(began + due)
-                pool.submit(make, number, due, perf_counter() - began)
+                work.append(pool.submit(make, number, due, perf_counter() - began))
         else:
-            loops: list[Future[None]] = [
-                pool.submit(_follow, load, make, began, first, at_once, stop.is_set) for first in range(at_once)
-            ]
-            for loop in loops:
-                loop.result()
+            work += [pool.submit(_follow, load, make, began, first, at_once, stop.is_set) for first in range(at_once)]
+        for one in work:
+            one.result()  # raises what ends a test and not a call alone, such as `pytest.fail`
     except BaseException:  # such as Ctrl-C
         stop.set()
         pool.shutdown(wait=False, cancel_futures=True)
@@ -216,6 +218,10 @@ async def drive_tasks(load: Load, call: AsyncCall, times: Times) -> None:
                 issued = perf_counter() - began
                 await call(number)
                 times.note(number, issued if due is None else due, issued, perf_counter() - began)
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise  # it is the load that is cancelled, and not what the call waits for
+            times.note_failure(MeasurementError("what it waits for was cancelled"))
         except Exception as error:  # noqa: BLE001 - whatever fails a call is counted, and the load goes on
             late = MeasurementError(f"not answered within {load.timeout_s:g} s from when it was due")
             times.note_failure(late if given.expired() else error)
@@ -230,7 +236,20 @@ async def drive_tasks(load: Load, call: AsyncCall, times: Times) -> None:
         await _issued(load, make, began)
     else:
         at_once = load.at_once(waiting=True)
-        await asyncio.gather(*(follow(first, at_once) for first in range(at_once)))
+        tasks = [asyncio.ensure_future(follow(first, at_once)) for first in range(at_once)]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            await _ended(tasks)
+
+
+async def _ended(tasks: "Iterable[asyncio.Task[None]]") -> None:
+    """End tasks, and wait for them."""
+    import asyncio
+
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _longest_s(load: Load) -> float:
@@ -243,13 +262,19 @@ async def _issued(load: Load, make: Callable[[int, float], Any], began: float) -
     import asyncio
 
     loop, stop, tasks = asyncio.get_running_loop(), threading.Event(), set[asyncio.Task[None]]()
-    over = asyncio.Event()
+    over, ends = asyncio.Event(), list[BaseException]()  # what ends a test and not a call alone, such as `pytest.fail`
+
+    def ended(task: asyncio.Task[None]) -> None:
+        tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            ends.append(error)
+            over.set()
 
     def begin(number: int, due: float) -> None:
         if not stop.is_set():
             task = loop.create_task(make(number, due))
             tasks.add(task)
-            task.add_done_callback(tasks.discard)
+            task.add_done_callback(ended)
 
     def issue() -> None:
         for number, due in enumerate(schedule(load)):
@@ -262,9 +287,10 @@ async def _issued(load: Load, make: Callable[[int, float], Any], began: float) -
     threading.Thread(target=issue, daemon=True, name="hwperf-load").start()
     try:
         await over.wait()
-        while tasks:
-            await asyncio.wait(tasks)
+        while tasks and not ends:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         stop.set()
-        for task in tasks:
-            task.cancel()
+        await _ended([*tasks])
+    if ends:
+        raise ends[0]

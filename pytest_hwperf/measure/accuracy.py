@@ -3,7 +3,7 @@
 import hashlib
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,8 @@ def why_unfinished(output: object) -> Statement | None:
 
     Those of JAX tell. What PyTorch and CuPy compute on a GPU is waited for within the timed call.
     """
-    first = output[0] if isinstance(output, list | tuple) and output else output
+    values = output.values() if isinstance(output, Mapping) else output if isinstance(output, list | tuple) else ()
+    first = next(iter(values), output)
     is_ready = getattr(first, "is_ready", None)
     if not hasattr(first, "block_until_ready") or not callable(is_ready) or is_ready():
         return None

@@ -122,6 +122,7 @@ class Sampler:
             for _ in range(stream.rounds.warmup_rounds):
                 work()
                 collect_between(held=held)
+            stream.forget()
             began = self._clock_ns()
             for left in reversed(range(count)):
                 windows.append(untraced(between))

@@ -1,12 +1,14 @@
 """Stages of a call, such as its preprocessing, timed in calls of their own: no timer is part of a reported latency."""
 
+import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
 from statistics import median
+from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
 
@@ -63,22 +65,32 @@ class Stages:
         return found
 
 
+def _running() -> object:
+    """Return the task, or else the thread, that runs now."""
+    asyncio = sys.modules.get("asyncio")
+    with suppress(RuntimeError):  # no loop runs here
+        if asyncio and (task := asyncio.current_task()):
+            return task
+    return get_ident()
+
+
 class _Timed:
-    """One stage that is being timed; the time of a stage within it is not its own."""
+    """One stage that is being timed; the time of a stage within it, of the same task or thread, is not its own."""
 
     def __init__(self, name: str, clock_ns: Clock, spent_ns: dict[str, int], opened: "list[_Timed]") -> None:
         self._name, self._clock_ns, self._spent_ns, self._open = name, clock_ns, spent_ns, opened
         self.inner_ns = 0
 
     def __enter__(self) -> None:
+        self.by = _running()
         self._open.append(self)
         self._began_ns = self._clock_ns()
 
     def __exit__(self, *_: object) -> None:
         taken = self._clock_ns() - self._began_ns
         self._open.remove(self)
-        if self._open:
-            self._open[-1].inner_ns += taken
+        if around := next((one for one in reversed(self._open) if one.by == self.by), None):
+            around.inner_ns += taken
         self._spent_ns[self._name] = self._spent_ns.get(self._name, 0) + taken - self.inner_ns
 
 

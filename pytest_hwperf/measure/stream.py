@@ -6,7 +6,7 @@ import threading
 from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable
 from itertools import cycle, islice, repeat
@@ -158,7 +158,7 @@ _SECOND = 1_000_000_000  # ns
 class FirstCall:
     """A call that was made to see what its value is."""
 
-    value: object  # awaited; of a stream the list of its items
+    value: object = field(repr=False)  # awaited; of a stream the list of its items; asyncio may write results out
     seconds: float
     items: ItemTimes | None  # None: its value is no stream
 

@@ -107,8 +107,15 @@ class Collector:
         from pytest_hwperf.plugin.session import without_collection
 
         with without_collection():
-            shards, hidden = self._shards(session.exitstatus), tuple(self._ends.hidden)
-            report = report_of(self._config, self._results, partial=partial, hidden=hidden, shards=shards)
+            shards = self._shards(session.exitstatus)
+            report = report_of(
+                self._config,
+                self._results,
+                partial=partial,
+                hidden=tuple(self._ends.hidden),
+                failed=() if shards else tuple(self._ends.failed),
+                shards=shards,
+            )
             self._report = report if self._results else None
             self._shard = report if shards else None
             self._lines.extend(not_compared(self._settings, session.items, report))

@@ -64,6 +64,7 @@ def report_of(
     partial: bool,
     hidden: tuple[str, ...] = (),
     shards: tuple[Shard, ...] = (),
+    failed: tuple[str, ...] = (),
 ) -> Report:
     """Make the report of everything that was judged, in the order in which it ran."""
     shared = session_of(config)
@@ -89,6 +90,7 @@ def report_of(
         warnings=tuple(filter(None, [*remarks, *advised])),
         partial=partial,
         hidden=hidden,
+        failed=failed,
         shards=shards,
         policy=shared.policy,
         sweeps=sweeps_of(parts, workers=bool(getattr(config.option, "tx", None))),

@@ -222,6 +222,7 @@ class Report(Record, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()  # of the whole run: machine drift, workers side by side, …
     partial: bool = False  # interrupted: the tests that are here are complete, others are missing
     hidden: tuple[str, ...] = ()  # node ids of tests that fail, and do not by an `xfail` that the candidate has added
+    failed: tuple[str, ...] = ()  # node ids of tests that failed, by a verdict or not; those of shards stand there
     gates: tuple[Gate, ...] = ()  # how the paired comparisons were decided; none where no pairs ran
     sweeps: tuple[Sweep, ...] = ()
     shards: tuple[Shard, ...] = ()  # that it is made of; none where the build was not divided
@@ -241,15 +242,25 @@ class Report(Record, frozen=True, kw_only=True):
         return (f"stored runs of baseline {self.baseline}",) if self.baseline and is_compared else ()
 
     @property
+    def failed_otherwise(self) -> tuple[str, ...]:
+        """Node ids of tests that failed without a verdict, which a report holds nothing else of."""
+        judged = {judgement.run.test for judgement in self.judgements if judgement.fails}
+        every = (*self.failed, *(test for shard in self.shards for test in shard.failed))
+        return tuple(dict.fromkeys(test for test in every if test not in judged))
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of machine that it holds, in their order; none where nobody named any."""
         return tuple(dict.fromkeys(shard.kind for shard in self.shards if shard.kind))
 
     def of_kind(self, kind: str) -> "Report":
         """Return what one kind of machine has shown, without what was noticed of all of them."""
+        judgements = tuple(one for one in self.judgements if one.run.kind == kind)
+        tests = {one.run.test for one in judgements}
         return replace(
             self,
-            judgements=tuple(one for one in self.judgements if one.run.kind == kind),
+            judgements=judgements,
+            hidden=tuple(test for test in self.hidden if test in tests),
             skips=tuple(one for one in self.skips if one.kind == kind),
             gates=tuple(one for one in self.gates if one.kind == kind),
             shards=tuple(one for one in self.shards if one.kind == kind),

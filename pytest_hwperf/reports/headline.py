@@ -50,7 +50,9 @@ def _of_one(report: Report) -> Headline:
         shards = [f"only shard{'s' if len(report.shards) > 1 else ''} {there} of {report.shards[0].of}"]
     if not report.judgements:
         state: Tone = "doubtful" if report.partial or report.missing_shards else "plain"
-        return Headline(sentence="; ".join(["Nothing was measured", *shards]), state=state)
+        failed = [*_failed(report)]
+        parts = [*failed, "Nothing was measured", *shards]
+        return Headline(sentence="; ".join(parts), state="bad" if failed else state)
     made = [one for judgement in report.judgements for one in judgement.comparisons]
     compared = Counter[str](_LEFT_OUT if one.is_left_out else one.outcome for one in made)
     verdicts = [verdict for judgement in report.judgements for verdict in judgement.verdicts]
@@ -65,7 +67,13 @@ def _of_one(report: Report) -> Headline:
     if not verdicts:
         measured = counted(len({judgement.run.test for judgement in report.judgements}), "test")
         parts = [f"{measured} measured only, no budget or baseline", *parts]
-    return Headline(sentence="; ".join(parts), state=_state(report, compared, budgets))
+    return Headline(sentence="; ".join([*_failed(report), *parts]), state=_state(report, compared, budgets))
+
+
+def _failed(report: Report) -> Iterator[str]:
+    """Yield which tests failed in another way than by a verdict, as by an error of their own."""
+    if failed := report.failed_otherwise:
+        yield f"{counted(len(failed), 'test')} failed without a verdict ({_named(failed)})"
 
 
 def hidden_by_xfails(tests: Collection[str]) -> str:
@@ -160,7 +168,7 @@ def _named(tests: Collection[str]) -> str:
 
 
 def _state(report: Report, compared: Counter[str], budgets: Counter[str]) -> Tone:
-    if any(judgement.fails for judgement in report.judgements) or any(shard.failed for shard in report.shards):
+    if any(judgement.fails for judgement in report.judgements) or report.failed_otherwise:
         return "bad"
     is_open = (
         *(compared[outcome] for outcome in ("inconclusive", *_NOT_MADE)),

@@ -124,7 +124,9 @@ def _compared(report: Report) -> Iterator[str]:
 def _machine(report: Report) -> str:
     """Name the machine; of several kinds that of each."""
     machines = {one.run.machine.fingerprint: one.run.machine for one in report.judgements}
-    machine = next(iter(machines.values()), report.machine) if report.kinds else report.machine
+    if report.kinds and not machines:
+        return "nothing measured"
+    machine = next(iter(machines.values())) if report.kinds else report.machine
     at = f"{machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.system}, {machine.python}"
     others = {*machines} - {machine.fingerprint}
     return f"{prose(at)} and {counted(len(others), 'other machine')}" if others else prose(at)
@@ -132,6 +134,10 @@ def _machine(report: Report) -> str:
 
 def _row(row: Row, columns: Sequence[str]) -> str:
     return table_row([_CELLS[column](row) for column in columns])
+
+
+def _bold(text: str) -> str:
+    return f"**{text}**" if text else ""
 
 
 def _tied(cell: str) -> str:
@@ -147,7 +153,7 @@ def _named(row: Row) -> str:
 
 # Numbers first, which a long test id must not push away.
 _CELLS: Mapping[str, Callable[[Row], str]] = {
-    "change": lambda row: _tied(row.change) if row.verdict.outcome == "inconclusive" else f"**{_tied(row.change)}**",
+    "change": lambda row: _tied(row.change) if row.verdict.outcome == "inconclusive" else _bold(_tied(row.change)),
     "measured": lambda row: _tied(row.values),
     "old → new": lambda row: _tied(row.values),
     "value": lambda row: _tied(row.values),

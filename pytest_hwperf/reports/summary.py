@@ -154,7 +154,7 @@ def _tightest(judgement: Judgement) -> tuple[str, str]:
     value = f"{row.name} {number}{'' if unit == of else unit} of {limit}".removeprefix("latency ")
     if math.isinf(left):
         return value, "over" if left < 0 else "all"
-    return value, f"{100 * left:.0f} %" if left > -1 else f"{units.show_times(1 - left)} over"
+    return value, units.show_share(left, 0) if left > -1 else f"{units.show_times(1 - left)} over"
 
 
 def _told(judgement: Judgement, footnotes: Footnotes) -> Iterator[str]:

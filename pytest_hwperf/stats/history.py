@@ -161,7 +161,7 @@ def with_run(series: Series, judgement: Judgement, gates: Sequence[Gate]) -> Ser
         estimate = next((one.change for one in found), None)
     if estimate is None:
         return series
-    earlier = tuple(one for one in series.values if one.started_at != run.started_at)
+    earlier = tuple(one for one in series.values if one.started_at < run.started_at)  # it may be an old report
     accepted = any(one.accepted for one in series.values if one.started_at == run.started_at)
     return replace(series, values=(*earlier, _past(run, estimate, accepted=accepted)))
 

@@ -9,12 +9,10 @@ from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import nearest
 from pytest_hwperf.records.report import ENDED, Report, Shard
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.text import named, shortened
+from pytest_hwperf.records.text import shortened
 from pytest_hwperf.records.units import counted
 
 _DECIDED = ("regressed", "improved", "equivalent")
-_NAMED = 5  # tests in a sentence
-_LONGEST_ID = 300  # characters of one
 _ROUNDED = 1 + 1e-9
 _AGAIN = "run every shard with the same arguments"
 
@@ -37,7 +35,7 @@ def merge(reports: Mapping[str, Report]) -> Report:
     several = [f"measured on {len(cpus)} machines, and compared on each of them alone: {each}"] if len(cpus) > 1 else []
     divided = any(shard.of > 1 for shard in merged.shards)
     own = (f"{_numbered(numbers)}: {warning}" if divided else warning for warning, numbers in warnings.items())
-    said = (*several, *why_shards_are_open(merged), *failed_by_themselves(merged), *own)
+    said = (*several, *why_shards_are_open(merged), *own)
     return replace(merged, warnings=said)
 
 
@@ -93,7 +91,7 @@ def _side_by_side(merged: Mapping[str, Report], missing: tuple[str, ...]) -> Rep
 
 def _joined(found: Sequence[Report], **others: Any) -> Report:
     """Return what several reports hold as one; their warnings are said by whoever joins them."""
-    names = ("judgements", "skips", "gates", "sweeps", "shards")
+    names = ("judgements", "skips", "gates", "sweeps", "shards", "hidden")
     parts = {name: tuple(chain.from_iterable(getattr(report, name) for report in found)) for name in names}
     whole = {"started_at": min(one.started_at for one in found), "partial": any(one.partial for one in found)}
     return replace(found[0], **parts | whole | {"warnings": ()} | others)
@@ -144,15 +142,6 @@ def why_shards_are_open(report: Report) -> list[str]:
     elif report.shards[0].settings.get("--hwperf-against") and outcomes.isdisjoint(_DECIDED):
         found.append(f"{none} decided any comparison")
     return found
-
-
-def failed_by_themselves(report: Report) -> Iterator[str]:
-    """Yield which tests failed for another reason than a verdict: a report holds nothing else of them."""
-    judged = {judgement.run.test for judgement in report.judgements if judgement.fails}
-    failed = [test for shard in report.shards for test in shard.failed if test not in judged]
-    if failed:
-        tests = named([one[:_LONGEST_ID] for one in failed], _NAMED)
-        yield f"{counted(len(failed), 'test')} failed by themselves: {tests}"
 
 
 def _missing(kinds: tuple[str, ...]) -> Iterator[str]:

@@ -68,6 +68,43 @@ def test_a_failed_call_is_counted_and_does_not_end_the_load() -> None:
     assert (1, 9) == (times.failed, len(times.served().due))
 
 
+LOADS = [Load(kind="offline", calls=10, in_flight=2), Load(kind="concurrency", in_flight=2, seconds=5)]
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_what_ends_a_test_ends_its_load_and_leaves_no_call_running(load: Load) -> None:
+    left = list[int]()
+
+    async def call(number: int) -> None:
+        if number == 1:
+            pytest.fail("a wrong answer")
+        await asyncio.sleep(0.001)
+
+    async def driven() -> None:
+        try:
+            await drive_tasks(load, call, Times())
+        finally:
+            left.append(len(asyncio.all_tasks() - {asyncio.current_task()}))
+
+    with pytest.raises(pytest.fail.Exception, match="a wrong answer"):
+        asyncio.run(driven())
+    assert [0] == left
+
+
+@pytest.mark.parametrize("load", LOADS[:1])
+def test_a_call_whose_work_is_cancelled_has_failed(load: Load) -> None:
+    """As by a batcher that gives up; the load itself is not cancelled."""
+    times = Times()
+
+    async def call(number: int) -> None:
+        if number % 2:
+            raise asyncio.CancelledError
+
+    asyncio.run(drive_tasks(load, call, times))
+    assert (5, 5) == (times.failed, len(times.served().due))
+    assert "what it waits for was cancelled" == str(times.error)
+
+
 def test_an_interrupt_ends_it_and_keeps_what_was_measured() -> None:
     times, first = Times(), asyncio.Event()
 

@@ -48,6 +48,21 @@ def test_a_closed_loop_calls_until_its_time_is_up() -> None:
         assert all(before <= after for before, after in zip(served.ended, served.due[1:], strict=False))
 
 
+@pytest.mark.parametrize("in_flight", [1, 2])
+@pytest.mark.parametrize("kind", ["offline", "concurrency"])
+def test_what_ends_a_test_ends_its_load(kind: str, in_flight: int) -> None:
+    """In whichever thread it is raised."""
+
+    def call(number: int) -> None:
+        if number == 1:
+            pytest.fail("a wrong answer")
+
+    calls = {"calls": 10} if kind == "offline" else {"seconds": 0.05}
+    load = Load(kind=kind, in_flight=in_flight, **calls)  # type: ignore[arg-type] # a kind
+    with pytest.raises(pytest.fail.Exception, match="a wrong answer"):
+        drive(load, call, Times())
+
+
 def test_a_failed_call_is_counted_and_does_not_end_the_load() -> None:
     def call(number: int) -> None:
         if number == 3:

@@ -111,9 +111,10 @@ class LaterArray:
 
 
 def test_an_array_that_is_not_computed_yet_is_said() -> None:
-    """Alone and in a list; of other outputs nothing is said."""
+    """Alone, in a list and in a dict; of other outputs nothing is said."""
     told = "LaterArray before it was computed: end it with .block_until_ready()"
     later = LaterArray(ready=False)
-    assert [True, True] == [told in str(why_unfinished(output)) for output in (later, [later])]
-    others: list[object] = [LaterArray(ready=True), [], np.ones(2), None, "text"]
-    assert [None] * 5 == [why_unfinished(output) for output in others]
+    outputs = (later, [later], {"logits": later})
+    assert [True] * 3 == [told in str(why_unfinished(output)) for output in outputs]
+    others: list[object] = [LaterArray(ready=True), [], {}, np.ones(2), None, "text"]
+    assert [None] * 6 == [why_unfinished(output) for output in others]

@@ -1,7 +1,10 @@
 """Stages of a call: timed in calls of their own, held against the call as a whole."""
 
+import asyncio
+import threading
 from array import array
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -90,6 +93,30 @@ def test_an_inner_stage_is_no_part_of_the_outer_one() -> None:
     times = timed(stages, clock, call)
     assert (0.001, 0.004) == (times.stages_s["outer"][0], times.stages_s["inner"][0])
     assert times.sums_s == times.whole_s
+
+
+def test_stages_of_tasks_and_threads_side_by_side_are_not_within_each_other() -> None:
+    stages, clock = Stages(), FakeClock()
+    both = threading.Barrier(2, timeout=30)
+
+    def one(name: str) -> None:
+        with stages.stage(name):
+            both.wait()
+
+    async def task(name: str) -> None:
+        with stages.stage(name):
+            await asyncio.sleep(0)
+            sleeper(clock, 1)()
+
+    async def tasks() -> None:
+        await asyncio.gather(task("a"), task("b"))
+
+    with stages.timed(clock):
+        asyncio.run(tasks())
+        assert {"a": 1_000_000, "b": 2_000_000} == stages.taken()
+        with ThreadPoolExecutor(2) as pool:
+            [*pool.map(one, "ab")]
+        assert [0, 0] == [*stages.taken().values()]
 
 
 def test_a_stage_that_only_some_calls_have_is_of_those() -> None:

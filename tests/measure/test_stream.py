@@ -11,7 +11,7 @@ from fakes.streams import FakeClock, at_once
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
-from pytest_hwperf.measure.stream import OwnLoop, Stream
+from pytest_hwperf.measure.stream import FirstCall, OwnLoop, Stream
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Sample
 
@@ -195,6 +195,21 @@ def test_the_time_of_a_call_is_divided_by_the_length_of_its_input() -> None:
     raw = measured(lambda text: spend(2 * len(text)), ["a", "bcd", "ef"], lengths=[1, 3, 2])
     assert {0.002} == {round(value, 9) for value in samples(raw)["latency_per_length"].values}
     assert len(raw.length_s) == len(raw.latency_s)
+
+
+def test_what_a_call_returns_is_not_written_out() -> None:
+    """Asyncio formats the result of its task, which of a large value takes time and memory."""
+
+    class Large:
+        def __repr__(self) -> str:
+            raise AssertionError("written out")
+
+    async def call() -> Large:
+        return Large()
+
+    with closing(OwnLoop()) as loop:
+        assert isinstance(Stream(call, None, loop).first().value, Large)
+    assert "Large" not in repr(FirstCall(value=Large(), seconds=1.0, items=None))
 
 
 def test_a_result_of_another_loop_is_awaited_too() -> None:

@@ -114,6 +114,12 @@ HEADLINES: list[tuple[str, Report, str]] = [
         report([judged("a", NO_BASELINE), judged("b", NO_BASELINE)]),
         "Nothing was compared: no baseline: save one (2 tests)",
     ),
+    (
+        "bad",
+        replace(report([judged("a", MISSED), judged("b", PASSED)]), failed=("a", "b", "c")),
+        "2 tests failed without a verdict (b, c); 1 of 2 budgets missed",
+    ),
+    ("bad", replace(report([]), failed=("a",)), "1 test failed without a verdict (a); Nothing was measured"),
     ("doubtful", report([], partial=True), "Nothing was measured"),
     (
         "doubtful",

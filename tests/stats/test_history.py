@@ -173,6 +173,14 @@ def test_what_to_type_is_said() -> None:
     )
 
 
+def test_an_old_report_ends_its_history() -> None:
+    """What was stored later is no past of it."""
+    line, judgement = nights(), judged(REGRESSION)
+    old = replace(judgement, run=replace(judgement.run, started_at=line.values[2].started_at))
+    found = with_run(line, old, [GATE])
+    assert [one.started_at for one in line.values[:3]] == [one.started_at for one in found.values]
+
+
 def test_a_run_that_is_stored_is_not_counted_twice() -> None:
     line, judgement = nights(), judged(REGRESSION)
     at = line.values[-1].started_at

@@ -27,7 +27,7 @@ function colour(name) {
 }
 
 function percent(share, digits) {
-  return (100 * share).toFixed(digits === undefined ? 1 : digits).replace("-0.0", "0.0") + " %";
+  return (100 * share).toFixed(digits === undefined ? 1 : digits).replace(/^-(0(\.0+)?)$/, "$1") + " %";
 }
 
 function change(share, digits) {
