@@ -1,5 +1,6 @@
 """The hooks that measure are loaded when they are needed, however late that turns out."""
 
+import re
 import sys
 from collections import Counter
 from types import FrameType
@@ -17,6 +18,21 @@ def test_a_fixture_can_be_asked_for_by_name(pytester: pytest.Pytester, name: str
 def test_a_session_in_which_no_test_has_called_its_fixture_says_so(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf):\n    pass\n")
     pytester.runpytest_inprocess().stdout.fnmatch_lines(["*= hwperf =*", "nothing was measured: tests measure by*"])
+
+
+def test_a_report_names_a_test_that_failed_without_a_verdict(pytester: pytest.Pytester) -> None:
+    """Else it would say that all is well, and so would the comment on a pull request."""
+    pytester.makepyfile(
+        "from fakes.simulated_time import spend\nimport pytest\n"
+        "@pytest.mark.hwbudget(latency_p50_ms=9)\ndef test_kept(hwperf): hwperf(spend, 1000)\n"
+        "@pytest.mark.hwbudget(latency_p50_ms=9)\ndef test_wrong(hwperf):\n    hwperf(spend, 1000)\n    assert 1 == 2\n"
+    )
+    options = ("-pfakes.simulated_time", "--hwperf-energy=off", "--hwperf-sample-time=0.05")
+    result = pytester.runpytest_inprocess(*options, "--hwperf-report=report.md")
+    result.assert_outcomes(passed=1, failed=1)
+    text = (pytester.path / "report.md").read_text(encoding="utf-8")
+    assert "<!-- state: bad -->" in text
+    assert re.search("❌ 1 test failed without a verdict .*::test&#95;wrong", text)
 
 
 def test_a_session_that_measures_nothing_says_that_it_wrote_no_report(pytester: pytest.Pytester) -> None:
