@@ -147,7 +147,7 @@ class Rehearser:
             asked = nodes[: nodes.index(node) + 1] if node else nodes
             alone = self.noted(self.conductor.alone(side, asked, self.until))
             if alone.lost:
-                self._check_time(trace, alone.lost, len(nodes))
+                self._check_time(trace, alone.lost, len(nodes), alone.unfinished)
             if not alone.lost or (node and alone.unfinished != node):
                 return None
         if not blamed and node not in self._once:
@@ -169,14 +169,15 @@ class Rehearser:
     def _failed_by(self, why: Statement | None) -> str:
         return f"the rehearsal of {self.name} with the present code failed: {why}"
 
-    def _check_time(self, trace: PairTrace, why: Statement, tests: int) -> None:
+    def _check_time(self, trace: PairTrace, why: Statement, tests: int, last: str = "") -> None:
         """Raise where the time is up: how far it has come with so many tests, how long all would take, what to type."""
         if self.conductor.clock() < self.until:
             return
         needed = seconds_needed_from_rehearsal(
             tests, len(trace.outcomes), self.alpha, self.conductor.seconds, trace.wall_s, trace.start_s
         )
-        where = f", in {trace.unfinished}" if trace.unfinished else ""
+        last = last or trace.unfinished
+        where = f", in {last}" if last else ""
         raise UsageProblem(
             f"the time of {self.time_s:g} s was up in the rehearsal of {self.name} with the present code{where}: "
             f"{why}; {more_time(self.time_s, needed, least=trace.start_s is None)}"

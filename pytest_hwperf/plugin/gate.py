@@ -106,8 +106,8 @@ def check_against(config: pytest.Config) -> None:
         raise pytest.UsageError(visible_lines(f"{option}: {error}")) from error
     if _workers(config):
         raise pytest.UsageError(
-            "--hwperf-against needs the machine for itself, and -n starts test workers side by side: run measured "
-            "tests alone with -n0 --hwperf-only --hwperf-against=…, and the others with -n … --hwperf-skip"
+            "--hwperf-against needs the machine for itself, and -n starts test workers side by side: add -n0 to the "
+            "same command; tests that hwperf does not measure may run before with -n and --hwperf-skip"
         )
 
 

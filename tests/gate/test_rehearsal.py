@@ -333,6 +333,19 @@ def test_when_the_time_is_up_nothing_more_is_tried() -> None:
     assert {} == rehearse(after_it, [ONE])[0].lost
 
 
+def test_the_test_that_ran_when_the_time_was_up_is_named() -> None:
+    """A pair was lost in the second test; alone the first one took too long."""
+
+    class Late(Played):
+        def alone(self, side: Side, nodes: Sequence[str], until: float) -> PairTrace:
+            self.now = until
+            return super().alone(side, nodes, until)
+
+    conductor = Late(iter([lost("baseline", "ended with code -9", TWO)]), dies_in=[("baseline", ONE)])
+    with pytest.raises(UsageProblem, match=f"was up in .* in {ONE}: "):
+        rehearse(conductor)
+
+
 def test_a_limit_below_the_rehearsal_names_the_time_that_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in `stats/test_timetable.py`: 1 s of checkout, 10 s of rehearsal, 13.75 pairs of 20 s; or at least a part."""
     nodes = [f"t.py::{number}" for number in range(4)]

@@ -267,7 +267,7 @@ def test_a_gate_that_can_compare_nothing_is_an_error(project: Project, monkeypat
 @pytest.mark.usefixtures("other_plugins")
 def test_what_cannot_be_rerun_is_a_usage_error(project: Project) -> None:
     for against, options, said in (
-        ("HEAD", ("-n", "2"), "*-n starts test workers side by side: run measured tests alone with -n0 *"),
+        ("HEAD", ("-n", "2"), "*-n starts test workers side by side: add -n0 to the same command; *"),
         ("no-such-branch", (), "ERROR: --hwperf-against: 'no-such-branch' is no revision*"),
         ("--upload-pack=x", (), "ERROR: --hwperf-against: '--upload-pack=x' is no revision*"),
         ("HEAD", ("--hwperf-base-python=no/python",), "ERROR: --hwperf-base-python='no/python' is no file; give an *"),
