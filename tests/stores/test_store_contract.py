@@ -117,14 +117,18 @@ def test_a_store_that_may_not_be_read_is_refused_and_not_taken_for_empty(
 ) -> None:
     """A comparison with "no baseline" would be green. Root reads everything, so the refusal is played."""
     opened().save("main", [fake.session()])
-    closed, real = location.removeprefix("sqlite:///"), os.stat
+    closed = location.removeprefix("sqlite:///") + os.sep * below
 
-    def seen(path: Any, **options: Any) -> os.stat_result:
-        if str(path).startswith(closed + os.sep * below):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        return real(path, **options)
+    class Closed:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
 
-    monkeypatch.setattr(os, "stat", seen)
+        def stat(self, path: Any, **options: Any) -> os.stat_result:
+            if str(path).startswith(closed):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return Path(path).stat(**options)
+
+    monkeypatch.setattr("pytest_hwperf.host.files.os", Closed())
     for read in READS.values():
         with pytest.raises(
             StoreError, match=r"cannot be read \(Permission denied\): make the folders above it readable, or "
