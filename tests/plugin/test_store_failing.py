@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.closed_paths import close
 from fakes.repositories import repository_with
 
 from pytest_hwperf import registry
@@ -76,14 +77,7 @@ def test_a_store_that_may_not_be_read_is_a_usage_error(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a missing baseline it would pass the session, and every later one."""
-    real = os.stat
-
-    def seen(path: Any, **options: Any) -> os.stat_result:
-        if str(path).endswith(".hwperf"):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        return real(path, **options)
-
-    monkeypatch.setattr(os, "stat", seen)
+    close(monkeypatch, f"{pytester.path}/.hwperf")
     pytester.makepyfile("def test_it(): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess(*SAVE[:-1], "--hwperf-compare")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

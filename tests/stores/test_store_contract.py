@@ -1,6 +1,5 @@
 """What every store promises, tried on files of JSON, on SQLite and on a real server of PostgreSQL."""
 
-import errno
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from fakes import postgres, store_writers
 from fakes import records as fake
+from fakes.closed_paths import close
 
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.run import StoredRun, replace
@@ -117,18 +117,7 @@ def test_a_store_that_may_not_be_read_is_refused_and_not_taken_for_empty(
 ) -> None:
     """A comparison with "no baseline" would be green. Root reads everything, so the refusal is played."""
     opened().save("main", [fake.session()])
-    closed = location.removeprefix("sqlite:///") + os.sep * below
-
-    class Closed:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(os, name)
-
-        def stat(self, path: Any, **options: Any) -> os.stat_result:
-            if str(path).startswith(closed):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-            return Path(path).stat(**options)
-
-    monkeypatch.setattr("pytest_hwperf.host.files.os", Closed())
+    close(monkeypatch, location.removeprefix("sqlite:///") + os.sep * below)
     for read in READS.values():
         with pytest.raises(
             StoreError, match=r"cannot be read \(Permission denied\): make the folders above it readable, or "
