@@ -171,7 +171,8 @@ def place_in(file: Path, root: Path) -> PurePath:
     if not real.is_relative_to(root.resolve()):
         by_link = f", but in {real.parent}, to which a link leads" if given_place(file, root) else ""
         raise UsageProblem(
-            f"{file} is not in {root}{by_link}: tests to be compared must lie in the tree that is compared"
+            f"{file} is not in {root}{by_link}: tests to be compared must lie in the tree that is compared: "
+            "put the files themselves there"
         )
     return real.relative_to(root.resolve())
 

@@ -5,7 +5,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from multiprocessing import shared_memory
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,8 @@ from pytest_hwperf.meters.memory import PeakRss
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create") or sys.platform != "linux", reason="Linux only")
 
+_SHARED = Path("/dev/shm")  # noqa: S108 - the kernel's own
+_TMPFS = pytest.mark.skipif(not _SHARED.is_dir(), reason="no tmpfs")
 _SIZE = 50_000_000  # bytes
 _NEAR = 6_000_000  # bytes by which the rest of this process may change meanwhile, and the kernel count late
 
@@ -70,27 +71,25 @@ def test_a_memfd_that_stays_as_it_is_adds_to_no_later_peak(memfd: int) -> None:
     assert near(_SIZE) == meter.peak(mark)
 
 
+@_TMPFS
 def test_shared_memory_counts_where_it_is_mapped() -> None:
     """It has a name: unmapped, it goes on without this process."""
     meter = PeakRss(resident())
     mark = meter.begin()
-    shared = shared_memory.SharedMemory(create=True, size=_SIZE)
-    try:
-        shared.buf[:] = bytes(_SIZE)
-        assert near(_SIZE) == meter.held.now()[0] - mark.start
-        shared.close()
+    with tempfile.NamedTemporaryFile(dir=_SHARED) as file:
+        file.truncate(_SIZE)
+        with mmap.mmap(file.fileno(), _SIZE) as mapped:
+            mapped[:] = bytes(_SIZE)
+            assert near(_SIZE) == meter.held.now()[0] - mark.start
         assert near(0) == meter.held.now()[0] - mark.start
-    finally:
-        shared.unlink()
 
 
-@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no tmpfs")  # noqa: S108 - the kernel's own
+@_TMPFS
 def test_a_file_without_a_name_counts_where_it_lies_in_memory(tmp_path: Path) -> None:
     """On a disk it takes the page cache, which nobody has to hold."""
     meter = PeakRss(resident())
-    for folder, size in (("/dev/shm", _SIZE), (os.fspath(tmp_path), 0)):  # noqa: S108 - the kernel's own
-        if folder != "/dev/shm" and tmp_path.stat().st_dev == Path("/dev/shm").stat().st_dev:  # noqa: S108 - as above
-            continue
+    on_disk = tmp_path.stat().st_dev != _SHARED.stat().st_dev
+    for folder, size in ((_SHARED, _SIZE), *([(tmp_path, 0)] if on_disk else [])):
         mark = meter.begin()
         with tempfile.TemporaryFile(dir=folder) as file:
             fill(file.fileno())
