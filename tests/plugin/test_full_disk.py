@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fakes.reruns import INI, REHEARSED, SIMULATED, WORK, measured, repository
+from fakes.reruns import INI, measured, repository
 
 from pytest_hwperf.host import files
 from pytest_hwperf.host.files import remedy_of_writing, why_full
@@ -18,6 +18,7 @@ if sys.platform != "win32":
     import resource
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no limit of the size of files there")
+CODE = "def call():\n    pass\n"
 _SIZE = 20 * 1024  # bytes of the largest file
 
 
@@ -67,9 +68,9 @@ def test_other_errors_have_no_remedy_of_a_disk() -> None:
 @pytest.mark.live
 def test_a_comparison_under_a_limit_of_file_sizes_names_it(pytester: pytest.Pytester) -> None:
     """The sides write half of their byte code and cannot read it: exit code 4, and the reason is the limit."""
-    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_it.py": measured("it", "work.call")})
-    options = ["--hwperf-against=HEAD", *SIMULATED, REHEARSED, "--hwperf-energy=off"]
-    command = f"ulimit -f 20; exec {sys.executable} -m pytest -phwperf {' '.join(options)}"
+    project = repository(pytester, {"work.py": CODE, "pytest.ini": INI, "test_it.py": measured("it", "work.call")})
+    options = ["--hwperf-against=HEAD", "--hwperf-energy=off"]
+    command = f"ulimit -f 20; exec {sys.executable} -m pytest {' '.join(options)}"
     done = subprocess.run(["bash", "-c", command], cwd=project.path, capture_output=True, text=True, check=False)
     assert 4 == done.returncode, done.stdout
     assert "takes no file of 1 MB (File too large): start it where" in done.stderr
