@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pytest_hwperf.checkout.git import git
 from pytest_hwperf.checkout.layer import Interpreter
+from pytest_hwperf.checkout.linked_tests import given_place
 from pytest_hwperf.checkout.opened import own_data
 from pytest_hwperf.checkout.overlay import candidate_ini, gone_tests, lay_over, place_in, remove_gone, share
 from pytest_hwperf.checkout.revision import resolve, revision_of, top_of
@@ -131,6 +132,12 @@ def _moved(path: Path, trees: Trees) -> Path:
     return trees.baseline / place_in(path, trees.candidate)
 
 
+def _as_given(file: Path, trees: Trees) -> Path:
+    """Return the same test file of the baseline, through the links by which it was given: they are part of its id."""
+    place = given_place(file, trees.candidate)
+    return _moved(file, trees) if place is None else trees.baseline / place
+
+
 def _benchmark_code(file: Path, candidate: Path) -> list[Path]:
     folders = (folder for folder in file.parents if folder.resolve().is_relative_to(candidate))
     return [file, *(folder / "conftest.py" for folder in folders)]
@@ -189,7 +196,7 @@ def commands(
     """Return how each side is started: the same command, with every path of the tree translated for the baseline."""
     paths = own_paths(sys.path, trees.candidate)
     ini = [] if given.inipath is None else ["-c", str(_real(given.inipath))]
-    moved = [str(_moved(file, trees)) for file in files]
+    moved = [str(_as_given(file, trees)) for file in files]
     candidate = _command(given, trees, trees.candidate, [*map(str, files), *ini, *given.neutral_with(None)], paths)
     own = [*moved, *trees.ini, *given.neutral_with(base_python.plugins if base_python else None)]
     baseline = _command(given, trees, trees.baseline, own, translated(paths, trees.candidate, trees.baseline))

@@ -20,6 +20,7 @@ from pytest_hwperf.host.files import new_folder, read_text
 from pytest_hwperf.host.launch import run_logged, run_to_end
 from pytest_hwperf.host.source_files import INSTALLED, SOURCES, installed_copies, is_compiled, source_of
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
+from pytest_hwperf.records.text import shell_word
 
 _MADE_BY = ("pyproject.toml", "setup.py")  # of which a folder that can be installed has one
 _LEGACY = ("setuptools>=40.8.0",)  # where a project names nothing that builds it (PEP 518)
@@ -192,7 +193,7 @@ def _run(build: str, place: BuildPlace, timeout_s: float) -> None:
     try:
         code, tail = run_logged(words, log, timeout_s=timeout_s, directory=place.directory, environment=own)
     except WorkerError as error:
-        raise UsageProblem(f"--hwperf-build={shlex.quote(build)}, in the {place.side}: {error}") from error
+        raise UsageProblem(f"--hwperf-build={shell_word(build)}, in the {place.side}: {error}") from error
     if code is None:
         why = f"did not end within {timeout_s:.0f} s; give more time with --hwperf-time-limit=SECONDS"
     elif code:
@@ -201,4 +202,4 @@ def _run(build: str, place: BuildPlace, timeout_s: float) -> None:
         log.unlink()
         log.parent.rmdir()
         return
-    raise UsageProblem(f"--hwperf-build={shlex.quote(build)}, in the {place.side}, {why}. {tail}\nAll of it: {log}")
+    raise UsageProblem(f"--hwperf-build={shell_word(build)}, in the {place.side}, {why}. {tail}\nAll of it: {log}")

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import distributions
 from pathlib import Path, PurePath
-from shlex import quote
 
 from pytest_hwperf.checkout.both import Translation
 from pytest_hwperf.checkout.git import ignored_files, tracked_files
@@ -25,7 +24,7 @@ from pytest_hwperf.host.source_files import (
 from pytest_hwperf.host.workdirs import PREFIX, private_folder
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 from pytest_hwperf.records.evidence import Side
-from pytest_hwperf.records.text import named, visible
+from pytest_hwperf.records.text import named, shell_word, visible
 from pytest_hwperf.stats.hypotheses import SIDES
 
 Loaded = Mapping[Side, Sequence[str]]  # files of modules and libraries, links resolved
@@ -88,7 +87,7 @@ def check_isolation(trees: Trees, loaded: Loaded, tests: Sequence[Path], *, own_
         package = min(shared)
         raise WorkerError(
             f"the package under test is imported from {package}, not from either tree; "
-            f"install it with `pip install -e {installed[package]}`, or {_OWN_PYTHON}"
+            f"install it with `pip install -e {shell_word(str(installed[package]))}`, or {_OWN_PYTHON}"
         )
     if own_interpreter and (own["candidate"] or installed) and (own["baseline"] or theirs):
         return True
@@ -96,7 +95,7 @@ def check_isolation(trees: Trees, loaded: Loaded, tests: Sequence[Path], *, own_
         side: Side = "candidate" if own["baseline"] else "baseline"
         raise WorkerError(
             f"the {side} has loaded no code of its own tree {both[side].root}, but the other side has; "
-            f"install it with `pip install -e {here}`, or {_OWN_PYTHON}"
+            f"install it with `pip install -e {shell_word(str(here))}`, or {_OWN_PYTHON}"
         )
     return False
 
@@ -117,7 +116,7 @@ def check_ignored(trees: Trees, loaded: Loaded) -> None:
         compiled = [file for file in ignored if is_compiled(file)] + built
         if found := compiled or ignored:
             has_setup = is_file(trees.candidate / "setup.py")
-            build = quote("python setup.py build_ext --inplace" if has_setup else "COMMAND")
+            build = shell_word("python setup.py build_ext --inplace" if has_setup else "COMMAND")
             problem = _MISSING[side, bool(compiled)].format(build=build, share=sharing(ignored))
             raise UsageProblem(f"{named(found)}: {problem}")
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
+from pytest_hwperf.checkout.linked_tests import given_place, lay_links, own_ways
 from pytest_hwperf.checkout.worktree import is_environment, is_lfs_pointer, walk
 from pytest_hwperf.host.files import digest_of, read_file
 from pytest_hwperf.host.source_files import is_of_tests, top_of_tests
@@ -98,9 +99,10 @@ def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Pat
     code and the baseline lacks it. A helper in a folder of tests, a module or a package, is copied only if the baseline
     lacks it: what differs there must be seen as a change.
     """
-    files = {place_in(file, candidate_root) for file in test_files}
+    given = list(test_files)
+    files = {place_in(file, candidate_root) for file in given}
     folders = {file.parent for file in files}
-    ways = {way for folder in folders for way in (folder, *folder.parents)}
+    ways = {way for folder in folders for way in (folder, *folder.parents)} | own_ways(candidate_root, given)
     laid = files | {way / _CONFTEST for way in ways}
     for way in ways:
         init = way / _INIT
@@ -117,6 +119,7 @@ def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Pat
     present = sorted(file for file in laid if (candidate_root / file).is_file())
     for file in present:
         _put(candidate_root / file, baseline_root, file)
+    lay_links(candidate_root, baseline_root, given)
     return [file.as_posix() for file in present]
 
 
@@ -166,7 +169,11 @@ def place_in(file: Path, root: Path) -> PurePath:
     """Return where a file lies in the tree; a link to a file lies where the link does."""
     real = file.parent.resolve() / file.name
     if not real.is_relative_to(root.resolve()):
-        raise UsageProblem(f"{file} is not in {root}: tests to be compared must lie in the tree that is compared")
+        by_link = f", but in {real.parent}, to which a link leads" if given_place(file, root) else ""
+        raise UsageProblem(
+            f"{file} is not in {root}{by_link}: tests to be compared must lie in the tree that is compared: "
+            "put the files themselves there"
+        )
     return real.relative_to(root.resolve())
 
 

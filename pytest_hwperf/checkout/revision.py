@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pytest_hwperf.checkout.git import GitResult, git
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.text import shortened
+from pytest_hwperf.records.text import shell_word, shortened
 from pytest_hwperf.stats.bisection import Commit, History
 
 _LONGEST = 1000  # characters of a revision; the names of files and folders, as which git keeps it, end far below
@@ -165,10 +165,10 @@ def _fetched(ref: str, *, with_history: bool) -> str:
     branch = ref.removeprefix("origin/")
     if with_history:
         there = f"{branch}:refs/remotes/origin/{branch}"
-        return f"fetch it with `git fetch --unshallow origin {there}` and give origin/{branch}"
+        return f"fetch it with `git fetch --unshallow origin {shell_word(there)}` and give origin/{branch}"
     if set(ref) & set("~^@:"):  # counted from another revision, which a server does not do
         return "get the history with `git fetch --unshallow`"
-    return f"fetch it with `git fetch --depth=1 origin {branch}` and give FETCH_HEAD instead"
+    return f"fetch it with `git fetch --depth=1 origin {shell_word(branch)}` and give FETCH_HEAD instead"
 
 
 def _near(ref: str, names: list[str]) -> str:

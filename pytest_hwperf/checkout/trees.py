@@ -1,5 +1,6 @@
 """Both trees of a rerun: what belongs to each, from where a process imports its code, and what differs between them."""
 
+import glob
 import os
 import re
 import sys
@@ -7,13 +8,13 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from shlex import quote
 
 from pytest_hwperf.checkout.overlay import INI_COPY
 from pytest_hwperf.checkout.worktree import files_of, walk
 from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.source_files import SITES, is_of_tests, real_path
 from pytest_hwperf.records.evidence import Side
+from pytest_hwperf.records.text import shell_word
 from pytest_hwperf.stats.changed_code import MODULE, Changes, Xfails, changed_code
 
 PREFIXES = tuple(dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)))  # of environments of both sides
@@ -95,7 +96,7 @@ def translated(paths: Iterable[Path], root: Path, other_root: Path) -> list[Path
 
 def sharing(files: Sequence[str]) -> str:
     """Return the options that give the baseline these files."""
-    return " ".join(f"--hwperf-share={quote(file)}" for file in files)
+    return " ".join(f"--hwperf-share={shell_word(glob.escape(file))}" for file in files)
 
 
 def _editable_folders() -> Iterator[Path]:

@@ -1,7 +1,6 @@
 """A temporary tree of the baseline: a git work tree of its revision, or a copy of a folder."""
 
 import os
-import shlex
 import shutil
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.workdirs import leftovers, private_folder, remove_tree, workdir
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 from pytest_hwperf.records.evidence import COMMIT_DIGITS
+from pytest_hwperf.records.text import shell_word
 
 _NOT_COPIED = frozenset({".git", "__pycache__", "node_modules", ".tox", ".nox"})
 _POINTER = b"version https://git-lfs"
@@ -201,13 +201,13 @@ def _filled(candidate: Path, tree: Path, within: PurePosixPath) -> Iterator[tupl
     for path, commit in links.items():
         name = names.get(path, path)
         here = next((one for one, its in now.items() if its == name), path)
-        at = f"-C {shlex.quote(str(within))} " if within.parts else ""
+        at = f"-C {shell_word(str(within))} " if within.parts else ""
         objects = _objects(candidate, here, name, is_gone=name not in now.values())
         if objects is None:
-            remedy = f"git {at}submodule update --init {shlex.quote(here)}"
+            remedy = f"git {at}submodule update --init {shell_word(here)}"
             yield within / path, f"your tree has not filled it either: {remedy}"
         elif why := _fill(objects, tree / path, commit):
-            yield within / path, f"{why}: git -C {shlex.quote(str(within / here))} fetch --all"
+            yield within / path, f"{why}: git -C {shell_word(str(within / here))} fetch --all"
         else:
             yield from _filled(candidate / here, tree / path, within / path)
 

@@ -1,7 +1,6 @@
 """`hwperf history`: the values of tests over time, where they changed, and the team's notes."""
 
 import argparse
-import shlex
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
@@ -15,7 +14,7 @@ from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import DEFAULT_MARGINS, nearest
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.run import Estimate
-from pytest_hwperf.records.text import shortened, visible
+from pytest_hwperf.records.text import shell_line, shell_word, shortened, visible
 from pytest_hwperf.records.units import counted, show_change_interval, show_interval, show_share
 from pytest_hwperf.reports import exports
 from pytest_hwperf.reports.document import Block, Code, Paragraph
@@ -67,7 +66,7 @@ def _shown(trend: Trend) -> Iterator[Block]:
         yield Paragraph(f"changed {_changed(trend, change)}", 2)
         if change.before and change.revision and change.before != change.revision:
             words = ("hwperf", "bisect", change.before[:_DIGITS], change.revision[:_DIGITS], "--", series.test)
-            yield Code(shlex.join(words), 3)
+            yield Code(shell_line(words), 3)
     if trend.is_too_short:
         yield Paragraph("too few runs to look for changes", 2)
     yield from (Paragraph(f"noted at {note.revision[:_DIGITS]}: {shortened(note.text)}", 2) for note in trend.notes)
@@ -196,7 +195,7 @@ def why_none(store: Store, options: argparse.Namespace) -> str:
     return visible(
         f"no run matches {options.test!r}{machine} in baseline {options.baseline} of {options.store}."
         f"{nearest(options.test, tests)} It has {counted(len(tests), 'test')}: list them with hwperf baseline list "
-        f"--store={shlex.quote(options.store)}"
+        f"--store={shell_word(options.store)}"
     )
 
 

@@ -20,6 +20,7 @@ CACHE_VARIABLE = "HWPERF_CACHE_DIR"
 LINKS_PROGRAMS = os.name != "nt"  # whether an environment can link to its interpreter: Windows needs a copy
 
 _MOST_NEIGHBOURS = 1000
+_ROOM = 1 << 20  # bytes that a folder of a fresh process should take: its byte code and logs are smaller files
 _WRITERS = 8  # a flush waits for the disk, and a disk serves several at once
 
 # Whether there is one that can be seen; those of `pathlib` raise an error for a name that no file system takes.
@@ -150,6 +151,31 @@ def new_folder(parent: Path, name: str) -> Path:
     """
     parent.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
+
+
+def why_full(folder: Path) -> str:
+    """Return why a folder takes no file of a megabyte, with what to do; "" where it takes one."""
+    probe = _temporary(folder / "probe")
+    try:
+        with os.fdopen(create_file(probe), "wb") as file:
+            file.write(bytes(_ROOM))
+    except OSError as error:
+        remedy = remedy_of_writing(error)
+        return f"{folder} takes no file of 1 MB ({error.strerror}): {remedy}" if remedy else ""
+    finally:
+        with suppress(OSError):  # it could not be made
+            probe.unlink()
+    return ""
+
+
+def remedy_of_writing(error: OSError) -> str:
+    """Return what to do about a temporary file that cannot be written; "" where the disk is not the reason."""
+    if error.errno == errno.EFBIG:
+        return "start it where the largest size of a file (`ulimit -f`) is higher"
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return "make it writable, or choose another temporary folder with TMPDIR"
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return "free some space, or choose another temporary folder with TMPDIR" if full else ""
 
 
 def check_writable(path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_hwperf.host import guard
+from pytest_hwperf.host.files import why_full
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.pair_parent import STARTED
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, WorkerTask, encode
@@ -149,7 +150,9 @@ class Launched:
             self.process.send_signal(signal.SIGINT)
 
     def log_tail(self) -> str:
-        """Return the last lines of its output, for an error."""
+        """Return the last lines of its output, for an error; where its folder is full, that is the reason of all."""
+        if full := why_full(self.log.parent):
+            return full
         with self.log.open("rb") as log:
             log.seek(max(log.seek(0, os.SEEK_END) - _LOG_BYTES, 0))
             lines = log.read().decode("utf-8", errors="replace").splitlines()

@@ -11,6 +11,7 @@ from pathlib import Path
 from platform import libc_ver
 from typing import Any
 
+from pytest_hwperf.host.memory_files import unmapped_bytes
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.records.units import show
 
@@ -91,6 +92,9 @@ def resident(
 def _of_linux(process: Path) -> Resident:
     """Return the current size by walking the page tables, which is exact, and the kernel's high-water mark as the peak.
 
+    Files in memory that end with this process are added to both: to the mark as much as they held at each moment at
+    which somebody asked. The peak is then at least what is reported.
+
     Source: proc(5), status VmHWM and VmRSS, smaps_rollup Rss, clear_refs value 5.
     """
     status, rollup = process / "status", process / "smaps_rollup"
@@ -101,21 +105,36 @@ def _of_linux(process: Path) -> Resident:
     except MeasurementError:
         may_walk = False
 
+    least_in_files = [0]  # B since the mark was cleared
+
+    def pages() -> int:
+        return _field(rollup, b"Rss:") if may_walk else _field(status, b"VmRSS:")
+
+    def in_files() -> int:
+        size = unmapped_bytes(process)
+        least_in_files[0] = min(least_in_files[0], size)
+        return size
+
     def now() -> tuple[int, str]:
-        return (_field(rollup, b"Rss:"), EXACT) if may_walk else (_field(status, b"VmRSS:"), COUNTED)
+        return pages() + in_files(), EXACT if may_walk else COUNTED
+
+    def high() -> int:
+        present = now()[0]  # the mark is counted late
+        return max(_field(status, b"VmHWM:") + least_in_files[0], present)
 
     def clear() -> str:
         try:
             (process / "clear_refs").write_text("5")
         except OSError as error:  # a hardened kernel, or one that does not let this process be traced
             return f"the kernel does not reset peaks here ({error.strerror})"
+        least_in_files[0] = unmapped_bytes(process)
         return ""
 
     refusal = clear()
     late = f"the kernel's own count of resident pages is exact within {show(resolution(), 'B')} here"
     return Resident(
         source="VmHWM, never cleared" if refusal else "VmHWM after clear_refs",
-        high=lambda: max(_field(status, b"VmHWM:"), now()[0]),  # the mark is counted late
+        high=high,
         now=now,
         clear=clear,
         warnings=(late, f"{refusal}: a peak is reported if it is the highest so far") if refusal else (late,),

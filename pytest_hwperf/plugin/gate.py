@@ -16,7 +16,7 @@ from pytest_hwperf.checkout.revision import date_of, has_commit, named_revision,
 from pytest_hwperf.gate.gate import run_gate
 from pytest_hwperf.gate.preparing import GateRequest
 from pytest_hwperf.gate.result import summary
-from pytest_hwperf.host.files import is_file, is_folder
+from pytest_hwperf.host.files import is_file, is_folder, remedy_of_writing
 from pytest_hwperf.host.launch import undisturbed
 from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.host.source_files import loaded_files
@@ -59,8 +59,11 @@ def rerun(session: pytest.Session) -> None:
     except UsageProblem as error:
         stored = "" if session_of(config).settings.reruns else "; -o hwperf_rerun=never compares with what is stored"
         raise pytest.UsageError(f"hwperf: {error}{stored}") from error
-    except (HwperfError, OSError) as error:
+    except HwperfError as error:
         raise pytest.UsageError(visible_lines(f"hwperf: {error}")) from error
+    except OSError as error:
+        remedy = remedy_of_writing(error)
+        raise pytest.UsageError(visible_lines(f"hwperf: {error}{remedy and f': {remedy}'}")) from error
     state = session_of(config)
     for line in (summary(result, len(items), _present(config)), *result.gate.warnings):
         shown.say(f"hwperf: {line}")
@@ -246,7 +249,14 @@ def logs_of(config: pytest.Config) -> Path:
     cache = getattr(config, "cache", None)
     if cache is None:
         return config.rootpath / ".hwperf" / "logs"
-    return Path(cache.mkdir("hwperf-logs"))
+    try:
+        return Path(cache.mkdir("hwperf-logs"))
+    except OSError as error:
+        place = config.rootpath / config.getini("cache_dir")
+        raise UsageProblem(
+            f"{place} takes no logs ({error.strerror}): free some space or make it writable, or choose another folder "
+            "with -o cache_dir=DIR"
+        ) from error
 
 
 def build_here(config: pytest.Config) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.report import ReportPart
 from pytest_hwperf.records.run import Figure, Key, Run, replace
-from pytest_hwperf.records.text import visible, visible_pattern
+from pytest_hwperf.records.text import shell_line, visible
 from pytest_hwperf.records.verdict import Comparison, Judgement, Skip
 from pytest_hwperf.reports.exports import properties
 from pytest_hwperf.stats.estimates import figures
@@ -250,5 +249,5 @@ def _look_further(item: pytest.Item) -> str:
     """Return the command that shows everything about one test, from the folder in which this one was typed."""
     file, *inside = node_of(item).split("::")
     here = os.path.relpath(item.config.rootpath / file, item.config.invocation_params.dir)
-    test = visible_pattern("::".join([here, *inside]))
-    return f"{LOOK_FURTHER}pytest {visible(shlex.join([test, '-vv', *repeated(item.config)]))}"
+    test = "::".join([f".{os.sep}{here}" if here.startswith("-") else here, *inside])
+    return f"{LOOK_FURTHER}pytest {shell_line([test, '-vv', *repeated(item.config)])}"

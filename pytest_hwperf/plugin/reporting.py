@@ -1,6 +1,5 @@
 """The report of a session: made, saved and shown."""
 
-import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -25,7 +24,7 @@ from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.report import Report, ReportPart, Shard
 from pytest_hwperf.records.run import StoredRun
-from pytest_hwperf.records.text import visible_pattern
+from pytest_hwperf.records.text import shell_line, shell_word
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports import csv_files, explained, json_file, markdown, plots, tradeoff_files
@@ -255,8 +254,8 @@ def _named(nodes: Collection[str]) -> set[str]:
 def _to_accept(settings: "Settings", held: Sequence[str]) -> list[str]:
     """Return what to type to accept the runs of `held`: a command for each of some tests, and one for all."""
     url, tests = f"{settings.store}:{settings.location}", list(dict.fromkeys(held))
-    command = shlex.join(["hwperf", "baseline", "accept", "--baseline", settings.baseline, "--store", url])
-    commands = [f"{command} {shlex.quote(visible_pattern(test))}" for test in tests[:_OFFERED]]
+    command = shell_line(["hwperf", "baseline", "accept", "--baseline", settings.baseline, "--store", url])
+    commands = [f"{command} {'-- ' * test.startswith('-')}{shell_word(test)}" for test in tests[:_OFFERED]]
     if len(tests) > 1:
         commands.append(f"for every run that waits there: {command} '*'")
     said = f"{counted(len(held), 'run')} not saved to the baseline: failed, or perhaps worse. "

@@ -6,7 +6,8 @@ a lone surrogate cannot be encoded. Every surface passes such text through one o
 """
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
 
 # A spreadsheet runs a cell that begins with one of these signs; where its cells are parted by semicolons, as in half of
 # Europe, each part of a text is a cell. Quotes around it are taken off.
@@ -53,9 +54,16 @@ def visible_json(text: bytes) -> bytes:
     return "".join(c if c.isprintable() or c == "\n" else _json_escaped(c) for c in text.decode()).encode()
 
 
-def visible_pattern(text: str) -> str:
-    """Write `?` for each of these characters: a pattern that matches the text and can be copied from a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text)
+def shell_word(text: str) -> str:
+    r"""Quote a text for bash: what is copied from a terminal is the text itself, as `'a b'` and `$'a\\nb'`."""
+    if text.isprintable():
+        return shlex.quote(text)
+    return f"$'{''.join(map(_shell_escaped, text))}'"
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """Return a command that bash splits into these words."""
+    return " ".join(map(shell_word, words))
 
 
 def _disarmed(before: re.Match[str]) -> str:
@@ -63,6 +71,18 @@ def _disarmed(before: re.Match[str]) -> str:
     if before.start() and ";" not in before[0]:
         return before[0]
     return f"{before[0]}'" if before[0].strip() else f"'{before[0]}"
+
+
+def _shell_escaped(character: str) -> str:
+    """Write a character between `$'` and `'`; `?` for one that no command line can hold."""
+    if character in "\\'":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    try:
+        return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return "?"
 
 
 def _json_escaped(character: str) -> str:

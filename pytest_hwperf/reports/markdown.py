@@ -6,12 +6,11 @@ cannot end it: control characters are visible, and what would end a property is 
 """
 
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.structs import Record
-from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.text import shell_line, visible
 from pytest_hwperf.records.units import counted, show
 from pytest_hwperf.reports.document import code, fenced, prose, table_row
 from pytest_hwperf.reports.headline import headline_of
@@ -242,8 +241,8 @@ def _repeated(report: Report, groups: Groups) -> list[str]:
     tests = list(dict.fromkeys(row.run.test for row in wanted))
     usable = [one for one in tests if one == visible(one) and one[:1] != "-" and len(one) <= _LONGEST_ID]
     usable = usable if len(tests) <= _MOST_REPEATED else []  # else the whole suite is shorter
-    command = shlex.join(["python", "-m", "pytest", *options, *report.options, *usable])
-    return ["**Repeat it**", fenced(visible(command))]
+    command = shell_line(["python", "-m", "pytest", *options, *report.options, *usable])
+    return ["**Repeat it**", fenced(command)]
 
 
 _LEVELS: Mapping[Tone, str] = {"bad": "error", "doubtful": "warning", "good": "notice", "plain": "notice"}

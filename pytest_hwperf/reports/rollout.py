@@ -1,12 +1,12 @@
 """The decision about a model version as a document: the verdict, both versions beside each other, and the plan."""
 
 import math
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_hwperf.records import units
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.run import Estimate, Key
+from pytest_hwperf.records.text import shell_line
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.reports.document import Block, Code, Grid, Paragraph, Title, as_markdown
 from pytest_hwperf.reports.rows import Tone
@@ -193,4 +193,4 @@ def _measured(record: VersionRecord) -> Iterator[Block]:
         f"{units.counted(record.threads, 'thread')}; at most {100 * record.alpha:.3g} % false alarms; "
         f"{record.machine.cpu_model}, {units.counted(record.machine.cores, 'core')}; {record.decided_at}. To repeat it:"
     )
-    yield Code(shlex.join(record.command))
+    yield Code(shell_line(record.command))

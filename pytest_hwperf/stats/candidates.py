@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from shlex import join
 from typing import Literal, NamedTuple, TypeVar
 
 from pytest_hwperf.records.errors import UsageProblem
@@ -20,6 +19,7 @@ from pytest_hwperf.records.markers import nearest
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import ENERGY, MEDIAN_LATENCY, METRICS, least_apart, metric_of
 from pytest_hwperf.records.run import AS_TRAINED, Classes, Estimate, Key, Run, Values, replace
+from pytest_hwperf.records.text import shell_line
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Judgement, Margin
 from pytest_hwperf.stats.exact import compare_accuracy, lost_classes, outcome_of
 from pytest_hwperf.stats.stored import history_limit
@@ -106,7 +106,7 @@ def without_parameters(test: str) -> str:
 
 def pairs_of(tests: Iterable[str]) -> str:
     """Return the command that compares the scenarios of these tests in pairs."""
-    return f"hwperf tradeoffs --pairs -- {join(dict.fromkeys(map(without_parameters, tests)))}"
+    return f"hwperf tradeoffs --pairs -- {shell_line(dict.fromkeys(map(without_parameters, tests)))}"
 
 
 def rows_of_call(text: str) -> int:

@@ -1,7 +1,6 @@
 """What a store remembers of a team's runs: series of values, and notes at revisions."""
 
 import math
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ from pytest_hwperf.records.evidence import Gate
 from pytest_hwperf.records.metrics import METRICS, Better, Scale, metric_of
 from pytest_hwperf.records.run import SCHEMA, Estimate, Keyed, Machine, Run, StoredRun, figure_of, replace
 from pytest_hwperf.records.structs import Count, ErrorRate, Record
+from pytest_hwperf.records.text import shell_line
 from pytest_hwperf.records.units import counted, relative_change, show_change_interval
 from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.stats.change_points import FEWEST, LevelChange, change_points
@@ -219,7 +219,7 @@ def suspects_of(judgement: Judgement, compared: Comparison, gate: Gate, history:
 
 def explained(one: Suspects, commits: int | None) -> str:
     """Say which commits are suspected, with what to type."""
-    command = shlex.join(["hwperf", "bisect", one.good, one.bad, "--", one.test])
+    command = shell_line(["hwperf", "bisect", one.good, one.bad, "--", one.test])
     between = f"between {one.good} and {one.bad}"
     if commits is not None:
         between += f", {counted(commits, 'commit')}"

@@ -1,32 +1,38 @@
 """The folder of baseline files: read with what is known of them, replaced whole, by one writer at a time.
 
 A file holds the stored runs of one test on one machine, as signed lines of JSON. The first line says what the file is
-and signs the others. Each of those is one stored run, the oldest first, so that version control shows what changed.
+and signs the others. Each of those is one stored run, the oldest first, so that version control shows what changed and
+can merge what two branches have saved.
 """
 
 import errno
 import hashlib
 import os
 import re
-import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_hwperf.host.files import check_writable, read_given, refused_name, replace_file, replace_files, stat_given
-from pytest_hwperf.records.codec import from_file, from_json, to_json
+from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import SerialisationError, StoreError
-from pytest_hwperf.records.run import SCHEMA, Run, StoredRun, replace
-from pytest_hwperf.records.structs import Record
+from pytest_hwperf.records.run import Run, StoredRun, replace
 from pytest_hwperf.records.text import shortened
+from pytest_hwperf.stores.signed_lines import (
+    MERGED,
+    ROOM_OF_DIGEST,
+    ROOM_OF_HEADING,
+    read_lines,
+    refuse_sides,
+    remedy_of,
+    sign,
+)
 from pytest_hwperf.stores.store import check_baseline
 
 SUFFIX = ".jsonl"
 LARGEST = 50_000_000  # bytes of a file: far above what twenty runs need; a larger one is not loaded into memory
-_OLDER = "delete it, and save a new baseline with pytest --hwperf-save"
 _UNSEEN = "make the folders above it readable, or choose another place for baselines with --hwperf-store"
-_ROOM_OF_HEADING = 256  # bytes
 _LONGEST_SLUG = 80  # characters: with the digits and the ending far below the 255 bytes of a file name
 Runs = tuple[StoredRun, ...]  # of one file: the oldest first; () where there is no file
 _IGNORED = b"""\
@@ -35,6 +41,8 @@ _IGNORED = b"""\
 /.lock
 *.tmp
 """
+_FOR_GIT = {".gitignore": _IGNORED, ".gitattributes": MERGED}  # name → content, written where they are missing
+_LEFT_IN_ROOT = (*(f".{name}.*.tmp" for name in _FOR_GIT), ".probe.*.tmp")
 
 
 class BaselineFolder:
@@ -117,7 +125,7 @@ class BaselineFolder:
         """Let one writer at a time read, change and write, in this and other processes."""
         import filelock
 
-        lock, ignored = self.root / ".lock", self.root / ".gitignore"
+        lock = self.root / ".lock"
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             if os.path.lexists(lock) and not stat.S_ISREG(lock.lstat().st_mode):  # old filelock empties a link's target
@@ -125,8 +133,11 @@ class BaselineFolder:
                     f"{lock} is a link, or no file: remove it, it is only there to let one writer at a time write"
                 )
             with filelock.FileLock(lock, timeout=self._patience_s):
-                if not os.path.lexists(ignored):  # through a link to nowhere, it would be written elsewhere
-                    replace_file(ignored, _IGNORED)
+                for name, content in _FOR_GIT.items():
+                    if not os.path.lexists(
+                        self.root / name
+                    ):  # through a link to nowhere, it would be written elsewhere
+                        replace_file(self.root / name, content)
                 yield
         except filelock.Timeout as error:
             raise StoreError(
@@ -140,7 +151,7 @@ class BaselineFolder:
 
         What a link outside of the root leads to was left by someone else.
         """
-        for leftover in (path for name in ("..gitignore.*.tmp", ".probe.*.tmp") for path in self.root.glob(name)):
+        for leftover in (path for name in _LEFT_IN_ROOT for path in self.root.glob(name)):
             leftover.unlink(missing_ok=True)
         real = os.path.realpath(self.root)
         for leftover in (path for folder in folders for path in folder.glob("*/.*.json*.tmp")):
@@ -175,13 +186,6 @@ def _closed(folder: Path, error: OSError) -> StoreError:
     )
 
 
-class Heading(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf baseline"):
-    """The first line of a file."""
-
-    schema: int = SCHEMA
-    digest: str  # SHA-256 of the other lines: finds edits by hand and half merges, and is no protection against intent
-
-
 def file_name(test: str, label: str) -> str:
     """Return the file name of a test: a slug to read, and digits of its whole id since slugs collide."""
     slug = re.sub(r"\W+", "-", f"{test} {label}", flags=re.ASCII).strip("-")[-_LONGEST_SLUG:]
@@ -199,7 +203,7 @@ def render(runs: Sequence[StoredRun]) -> bytes:
 
     As far back as they fit the newest runs are whole, then without values, then left out.
     """
-    lines, room = list[bytes](), LARGEST - _ROOM_OF_HEADING
+    lines, room = list[bytes](), LARGEST - ROOM_OF_HEADING
     for stored in reversed(runs):
         line = to_json(stored, check=False)
         if len(line) >= room and lines:
@@ -207,46 +211,32 @@ def render(runs: Sequence[StoredRun]) -> bytes:
         if len(line) >= room:
             break
         lines.insert(0, line)
-        room -= len(line) + 1
+        room -= len(line) + 1 + ROOM_OF_DIGEST
     if not lines:
         raise StoreError(
             f"a run of {runs[-1].run.test} takes {len(line) / 1e6:.1f} MB, a baseline at most {LARGEST / 1e6:g} MB: "
             "give fewer examples with y_true="
         )
-    return b"".join(line + b"\n" for line in (_heading(_digest(lines)), *lines))
+    return b"".join(line + b"\n" for line in (sign(lines), *lines))
 
 
 def parse(path: Path, content: bytes) -> Runs:
-    """Read what `render` wrote to `path`; at least one run."""
-    restore = f"restore it with `git checkout -- {shlex.quote(str(path))}`, or delete it to start over"
-    heading, *lines = [line for line in content.splitlines() if line] or [b""]
-    digest = _digest(lines)
-    if heading != _heading(digest):  # what is wrong with it takes longer to say
-        try:
-            signed = from_file(Heading, heading, other=restore, older=_OLDER).digest
-        except SerialisationError as error:
-            raise StoreError(f"{path} {error}") from error
-        if signed != digest:
-            raise StoreError(f"{path} was cut off, edited by hand or half merged (its digest does not fit): {restore}")
+    """Read what `render` wrote to `path`, on one branch or on several that were merged; at least one run."""
+    signed = read_lines(path, content)
+    otherwise = remedy_of(path, content.splitlines())
     try:
-        runs = tuple(from_json(StoredRun, line) for line in lines)
+        runs = tuple(from_json(StoredRun, line) for line in signed.lines)
+        newest = [from_json(StoredRun, lines[-1]).run.shown_revision for lines in signed.sides if lines]
     except SerialisationError as error:
-        raise StoreError(f"{path} holds no valid run ({error}): {restore}") from error
+        raise StoreError(f"{path} holds no valid run ({error}): {otherwise}") from error
     if not runs:
-        raise StoreError(f"{path} holds no run: {restore}")
+        raise StoreError(f"{path} holds no run: {otherwise}")
     first = runs[0].run
     mine = (first.test, first.label, first.machine)
     strange = [one.run for one in runs if (one.run.test, one.run.label, one.run.machine) != mine]
     for run in (first, *strange):
         if place(run) != f"{path.parent.name}/{path.name}":  # it was moved, or holds a line of another file
             raise StoreError(f"{path} holds what belongs at {place(run)} of its baseline: move it back, or delete it")
-    return runs
-
-
-def _digest(lines: Sequence[bytes]) -> str:
-    """Return the SHA-256 of lines, whatever their ends."""
-    return hashlib.sha256(b"\n".join(lines)).hexdigest()
-
-
-def _heading(digest: str) -> bytes:
-    return to_json(Heading(digest=digest), check=False)
+    if signed.sides:
+        raise refuse_sides(path, content, newest)
+    return tuple(sorted(runs, key=lambda one: one.run.started_at)) if signed.is_merged else runs

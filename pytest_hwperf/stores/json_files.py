@@ -24,7 +24,7 @@ from pytest_hwperf.stores.baseline_folder import (
     sees_folder,
 )
 from pytest_hwperf.stores.location import why_no_name
-from pytest_hwperf.stores.store import KEEP, Store, matches
+from pytest_hwperf.stores.store import KEEP, Store, chosen_by
 
 _NOTES = ".annotations.jsonl"  # no baseline can be called so
 _LARGEST = 10_000_000  # bytes of the notes
@@ -76,8 +76,10 @@ class JsonStore(Store):
         return tuple(sorted({path.name for path in named if sees_folder(path)}))
 
     def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> tuple[Runs, ...]:
-        found = map(self._folder.read, self._files([self._folder.of(baseline, held=held)]))
-        return tuple(runs for runs in found if runs and matches(runs[-1].run.test, pattern))
+        read = map(self._folder.read, self._files([self._folder.of(baseline, held=held)]))
+        found = [runs for runs in read if runs]
+        chosen = chosen_by(pattern, (runs[-1].run.test for runs in found))
+        return tuple(runs for runs in found if runs[-1].run.test in chosen)
 
     def remove(self, baseline: str, pattern: str) -> tuple[str, ...]:
         folders = [self._folder.of(baseline, held=held) for held in (False, True)]
@@ -85,7 +87,8 @@ class JsonStore(Store):
             return ()
         with self._folder.locked():
             found = {path: self._folder.read(path)[-1].run.test for path in self._files(folders)}
-            chosen = {path: test for path, test in found.items() if matches(test, pattern)}
+            tests = chosen_by(pattern, found.values())
+            chosen = {path: test for path, test in found.items() if test in tests}
             for path in chosen:
                 self._folder.remove(path)
         return tuple(dict.fromkeys(chosen.values()))
@@ -102,7 +105,8 @@ class JsonStore(Store):
             return ()
         with self._folder.locked():
             found = {path: self._folder.read(path) for path in self._files([waiting])}
-            chosen = {path: runs for path, runs in found.items() if runs and matches(runs[-1].run.test, pattern)}
+            tests = chosen_by(pattern, (runs[-1].run.test for runs in found.values() if runs))
+            chosen = {path: runs for path, runs in found.items() if runs and runs[-1].run.test in tests}
             targets = {path: folder / path.relative_to(waiting) for path in chosen}
             for target in targets.values():
                 self._folder.read(target)  # a damaged baseline is not overwritten

@@ -17,7 +17,8 @@ class Store(Protocol):
     """The place of baselines, and the memory of a team: each method may raise `StoreError`.
 
     The error names the file or the database, what is wrong with it and what to do. A *pattern* is a glob over ids of
-    tests: `*` and `?` are wildcards, and brackets are not, since ids of parametrised tests hold them.
+    tests: `*` and `?` are wildcards, and brackets are not, since ids of parametrised tests hold them. A pattern that is
+    itself the id of a test means that test alone.
     """
 
     def check(self, baseline: str, *, writing: bool) -> None:
@@ -83,6 +84,12 @@ def check_baseline(name: str) -> None:
     """Refuse a name that no baseline can have."""
     if why := why_no_name(name):
         raise StoreError(f"baseline name {why}")
+
+
+def chosen_by(pattern: str, tests: Iterable[str]) -> frozenset[str]:
+    """Return the id that a pattern spells, or else the ids that it matches: an id may hold wildcards itself."""
+    known = frozenset(tests)
+    return known & {pattern} or frozenset(test for test in known if matches(test, pattern))
 
 
 def matches(test: str, pattern: str) -> bool:

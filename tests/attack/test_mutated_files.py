@@ -3,7 +3,6 @@
 A forger signs again, so that a baseline's digest stops nobody: what is read has to be bearable in itself.
 """
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,8 @@ from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.replay import recompute
 from pytest_hwperf.stats.stored import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.stats.verdicts import judge
-from pytest_hwperf.stores.baseline_folder import Heading, parse, place
+from pytest_hwperf.stores.baseline_folder import parse, place
+from pytest_hwperf.stores.signed_lines import sign
 
 pytestmark = pytest.mark.simulation
 
@@ -138,7 +138,7 @@ def test_a_baseline_is_refused_or_compared_with() -> None:
     stored = stored_run_of(Judgement(run=new, figures=figures(new), verdicts=()))
     seen = Counter[str]()
     for line in mutations(json.loads(to_json(stored)), seed=2):
-        content = to_json(Heading(digest=hashlib.sha256(line).hexdigest())) + b"\n" + line
+        content = sign([line]) + b"\n" + line
         try:
             runs = parse(Path(place(stored.run)), content)
         except HwperfError:

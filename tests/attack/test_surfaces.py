@@ -7,7 +7,6 @@ are given, and what third-party code raises, likewise.
 import argparse
 import io
 import json
-import shlex
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from fakes import gates, shards
 from fakes import records as fake
+from fakes.shells import words_of
 
 from pytest_hwperf.cli import INTERNAL, USAGE, doctor, main
 from pytest_hwperf.cli.output import progress_line
@@ -27,7 +27,7 @@ from pytest_hwperf.records.evidence import Observation
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.report import Report, ReportFile
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.text import visible, visible_json, visible_lines, visible_pattern
+from pytest_hwperf.records.text import visible, visible_json, visible_lines
 from pytest_hwperf.reports import csv_files, exports, json_file, terminal
 from pytest_hwperf.stats.verdicts import explain
 from pytest_hwperf.stores.json_files import JsonStore
@@ -212,11 +212,11 @@ def test_merging_shows_nothing_that_is_obeyed(tmp_path: Path, capsys: pytest.Cap
 def test_accepting_shows_nothing_that_is_obeyed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The id of the test is what the file says; the pattern that matches it can be typed."""
+    """The id of the test is what the file says."""
     monkeypatch.chdir(tmp_path)
     test = f"tests/test_{GIVEN}.py::test_it"
     JsonStore(tmp_path / ".hwperf").hold("main", [fake.session(test=test)])
-    assert main(["baseline", "accept", visible_pattern(test)]) == 0
+    assert main(["baseline", "accept", test]) == 0
     shown = capsys.readouterr().out
     assert f"accepted as baseline main: {visible(test)}\n" == shown
     assert set() == obeyed(shown)
@@ -311,7 +311,7 @@ def test_the_hint_to_accept_can_be_shown_and_typed(
     monkeypatch.chdir(pytester.path)
     capsys.readouterr()
     assert set() == obeyed(line)
-    assert 0 == main(shlex.split(line.partition(": hwperf ")[2]))
+    assert 0 == main(words_of(line.partition(": hwperf ")[2]))
     assert "accepted as baseline main: test_" in capsys.readouterr().out
 
 
@@ -381,6 +381,6 @@ def test_a_whole_run_of_pytest_obeys_nothing(pytester: pytest.Pytester) -> None:
 
 def test_text_that_can_be_shown_stays_as_it_is() -> None:
     text = "tests/test_é.py::test[日本-8] ×2.3 µs 🙂"
-    assert {text} == {visible(text), visible_lines(text), visible_json(text.encode()).decode(), visible_pattern(text)}
+    assert {text} == {visible(text), visible_lines(text), visible_json(text.encode()).decode()}
     assert "a\\x1b\\r\nb" == visible_lines("a\x1b\r\nb")
     assert explain(fake.comparison_verdict("latency", "p50", "regressed", reason="x")).startswith("REGRESSED")

@@ -24,7 +24,8 @@ TESTS = Path(__file__).parents[1]
 PACKAGE = Path(json_files.__file__).parents[2]
 KILLED_SAVES = 4 * int(os.environ.get("HWPERF_TEST_KILLS", "1"))
 WRITERS, SAVES = 16, 3
-FILES = [".gitignore", "tests-test_iris-py-test_classifier-6ba0abecf4b8.jsonl"]  # of one test's baseline
+# Of one test's baseline.
+FILES = [".gitattributes", ".gitignore", "tests-test_iris-py-test_classifier-6ba0abecf4b8.jsonl"]
 
 # Processes that begin together, in a folder that is not there yet; each saves runs of one test: 1000, 1001, …, of the
 # next 2000, 2001, …

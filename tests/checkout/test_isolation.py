@@ -15,6 +15,7 @@ from pytest_hwperf.checkout.isolation import check_isolation
 from pytest_hwperf.checkout.trees import Trees, own_paths, translated
 from pytest_hwperf.host.source_files import is_of_tests, loaded_files, modules_before_pytest
 from pytest_hwperf.records.errors import WorkerError
+from pytest_hwperf.records.text import shell_word
 
 
 @pytest.fixture
@@ -278,7 +279,9 @@ def test_an_installed_copy_is_known_by_what_pip_notes(root: Path, other: Path, s
     part, wheel = made(root / "packages" / "odd name"), Path(file(root, "dist/odd.whl"))
     for origin, editable in ((part, part), (wheel, root)):
         module = installed_from(origin.as_uri(), site)
-        with pytest.raises(WorkerError, match=rf"from {site}/inner, not from either .*`pip install -e {editable}`"):
+        with pytest.raises(
+            WorkerError, match=rf"from {site}/inner, not from either .*`pip install -e {shell_word(str(editable))}`"
+        ):
             check([module], [module], other, root)
 
 

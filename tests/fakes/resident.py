@@ -11,6 +11,7 @@ class Process:
     def __init__(self, folder: Path, *, exact: bool = False, resets: bool = True) -> None:
         self.folder = folder
         self.exact = exact
+        (folder / "fd").mkdir()
         self.show(peak_kb=1000, now_kb=1000)
         if resets:
             (folder / "clear_refs").touch()

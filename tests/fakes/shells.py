@@ -42,6 +42,12 @@ def type_in(folder: Path, command: str, ended: int, shown: str, pairs: str) -> N
     assert shown in done.stdout, f"{command}\n{done.stdout}"
 
 
+def words_of(command: str) -> list[str]:
+    """Return the words into which bash splits a command that is typed as it stands."""
+    printed = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True)
+    return [os.fsdecode(word) for word in printed.stdout.split(b"\0")[:-1]]
+
+
 def make_programs(folder: Path) -> None:
     """Make programs of the names that an installation gives; where the tests run it may lie elsewhere."""
     folder.mkdir()

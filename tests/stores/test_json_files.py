@@ -20,7 +20,7 @@ from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.stats.history import Annotation
-from pytest_hwperf.stores import baseline_folder
+from pytest_hwperf.stores import baseline_folder, signed_lines
 from pytest_hwperf.stores.json_files import JsonStore
 from pytest_hwperf.stores.store import Store
 
@@ -141,7 +141,7 @@ def resign(path: Path, edit: Callable[[list[dict[str, Any]]], object]) -> None:
     edit(plain)
     heading, *lines = plain
     texts = [json.dumps(line).encode() for line in lines]
-    heading["digest"] = baseline_folder._digest(texts)
+    heading["digest"] = json.loads(signed_lines.sign(texts))["digest"]
     path.write_bytes(b"\n".join([json.dumps(heading).encode(), *texts]))
 
 
@@ -156,11 +156,17 @@ def instead(put: Callable[[Path], object]) -> Callable[[Path], None]:
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "truncated": (lambda path: os.truncate(path, 60), r"is not whole JSON.*: restore it with `git checkout -- "),
+    "truncated": (
+        lambda path: os.truncate(path, 60),
+        r"is not whole JSON.*: restore it with `git -C .* checkout HEAD -- ",
+    ),
     "a line lost": (lambda path: path.write_text(path.read_text().partition("\n")[0]), "edited by hand or half"),
     "truncated later": (lambda path: os.truncate(path, path.stat().st_size - 9), "edited by hand or half merged"),
     "empty": (lambda path: path.write_text(""), "is not whole JSON"),
-    "merge conflict": (lambda path: path.write_text("<<<<<<< HEAD\n" + path.read_text()), "is not whole JSON"),
+    "merge conflict": (
+        lambda path: path.write_text(f"<<<<<<< HEAD\n{path.read_text()}=======\n{{}}\n>>>>>>> topic\n"),
+        r"half merged .*: two branches have saved runs, HEAD and topic\. Keep those of HEAD with `git -C ",
+    ),
     "not text": (lambda path: path.write_bytes(b"\xff\x00\x80"), "is not whole JSON"),
     "endlessly nested": (lambda path: path.write_text("[" * 100_000), "is not whole JSON"),
     "foreign": (lambda path: path.write_text('{"benchmarks": []}'), "holds no pytest-hwperf baseline"),
@@ -180,7 +186,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "edited": (lambda path: path.write_text(path.read_text().replace("0.00631", "0.009")), "edited by hand"),
     "not a number": (lambda path: path.write_text(path.read_text().replace("0.00631", "NaN")), "edited by hand"),
-    "two merged": (lambda path: path.write_text(path.read_text() * 2), "edited by hand or half merged"),
+    "two merged by half": (
+        lambda path: path.write_text(path.read_text() + path.read_text()[:150]),
+        "is not whole JSON|edited by hand or half merged",
+    ),
     "no runs": (lambda path: resign(path, lambda plain: plain.__delitem__(slice(1, None))), "holds no run"),
     "runs of numbers": (
         lambda path: resign(path, lambda plain: plain.append(5)),  # type: ignore[arg-type] # the damage
@@ -339,7 +348,8 @@ def test_leftovers_are_ignored_and_swept_up(root: Path) -> None:
     """Of baselines, of what git is told, and of the trial whether the folder can be written to."""
     path = one_file(root)
     ends = ".0a1b2c3d.tmp"
-    leftovers = [path.with_name(f".{path.name}{ends}"), root / f"..gitignore{ends}", root / f".probe{ends}"]
+    names = ("..gitignore", "..gitattributes", ".probe")
+    leftovers = [path.with_name(f".{path.name}{ends}"), *(root / f"{name}{ends}" for name in names)]
     for leftover in leftovers:
         leftover.write_text('{"half')
     store = JsonStore(root)
@@ -362,15 +372,17 @@ def test_nothing_is_written_without_the_lock(root: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(baseline_folder, "replace_file", written)
     one_file(root)
-    assert [".gitignore"] == held
+    assert [".gitignore", ".gitattributes"] == held
 
 
 def test_folder_tells_git_what_is_no_baseline_unless_its_user_has(root: Path) -> None:
     one_file(root)
     assert (root / ".gitignore").read_text().splitlines()[1:] == ["/.held/", "/.lock", "*.tmp"]
-    (root / ".gitignore").write_text("mine")
+    assert ["*.jsonl merge=union"] == (root / ".gitattributes").read_text().splitlines()[1:]
+    for name in (".gitignore", ".gitattributes"):
+        (root / name).write_text("mine")
     save(JsonStore(root), fake.session(median_s=2.0))
-    assert (root / ".gitignore").read_text() == "mine"
+    assert ["mine", "mine"] == [(root / name).read_text() for name in (".gitignore", ".gitattributes")]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit of the size of files there")

@@ -227,6 +227,18 @@ def test_a_pattern_takes_brackets_literally(opened: Open) -> None:
     assert opened().accept("next", "*") == ()
 
 
+def test_an_id_that_looks_like_a_pattern_means_itself(opened: Open) -> None:
+    """Where no test is called so, its wildcards match as ever."""
+    tests = ("t.py::a[*]", "t.py::a[?]", "t.py::a[x]")
+    opened().hold("main", [named(1.0, test=test) for test in tests])
+    assert opened().accept("main", "t.py::a[*]") == ("t.py::a[*]",)
+    assert [["t.py::a[?]"]] == [
+        [one.run.test for one in runs] for runs in opened().histories("main", tests[1], held=True)
+    ]
+    assert opened().remove("main", "t.py::a[*]") == ("t.py::a[*]",)
+    assert sorted(opened().remove("main", "t.py::a[*]")) == ["t.py::a[?]", "t.py::a[x]"]
+
+
 def test_removed_runs_are_gone(opened: Open) -> None:
     """With what was held of the test; others stay, and it may be saved again."""
     opened().save("main", [named(1.0), named(2.0, test="other")])

@@ -127,9 +127,12 @@ def places(connection: "Connection", baseline: str, *conditions: Any) -> list[Ru
 
 
 def places_matching(connection: "Connection", baseline: str, pattern: str) -> list[RunsPlace]:
-    """Return the places of tests that match a pattern; one without wildcards is looked up."""
-    exact = () if {"*", "?"} & {*pattern} else (table("test").c.name_key == key_of(pattern),)
-    return [place for place in places(connection, baseline, *exact) if matches(place.test, pattern)]
+    """Return the places of the test of that id; where there is none, of tests that match the pattern."""
+    alike = places(connection, baseline, table("test").c.name_key == key_of(pattern))
+    named = [place for place in alike if place.test == pattern]
+    if named or not {"*", "?"} & {*pattern}:
+        return named
+    return [place for place in places(connection, baseline) if matches(place.test, pattern)]
 
 
 def places_of(connection: "Connection", baseline: str, measured: Iterable[tuple[str, str]]) -> list[RunsPlace]:

@@ -1,7 +1,6 @@
 """A database in one file: SQLite. It may come from anyone, and is looked at before SQLite opens it to write."""
 
 import os
-import shlex
 import sqlite3
 import stat
 import time
@@ -14,7 +13,7 @@ from urllib.parse import quote
 
 from pytest_hwperf.host.files import refused_name, stat_given
 from pytest_hwperf.records.errors import StoreError
-from pytest_hwperf.records.text import shortened
+from pytest_hwperf.records.text import shell_word, shortened
 from pytest_hwperf.stores.sql.tables import VERSION_TABLE, metadata
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class SqliteFile:
             "unreachable": "make it readable, or choose another place with --hwperf-store",
             "refused": "make the file and its folder writable, or choose another place with --hwperf-store",
             "held": f"it is held by another process for over {patience_s:g} s: wait for that one or end it",
-            "damaged": f"restore a backup, or save what can be read with `sqlite3 {shlex.quote(self.name)} .recover`",
+            "damaged": f"restore a backup, or save what can be read with `sqlite3 {shell_word(self.name)} .recover`",
             "foreign": "give another file, or delete this one",
         }
 
