@@ -3,9 +3,10 @@
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
-from shlex import quote
+
 
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.text import shell_word
 
 
 def given_place(file: Path, root: Path) -> PurePath | None:
@@ -35,7 +36,7 @@ def lay_links(candidate: Path, baseline: Path, files: Iterable[Path]) -> None:
             what = f"leads to {there.readlink()}" if is_link else "is no link"
             raise UsageProblem(
                 f"{link} leads to {target} in your tree, and {what} in the baseline: give the tests by the folder in "
-                f"which they lie, as `pytest {quote(str(candidate / target))}`"
+                f"which they lie, as `pytest {shell_word(str(candidate / target))}`"
             )
 
 
