@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 
-
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.text import shell_word
 
