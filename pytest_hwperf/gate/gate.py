@@ -31,7 +31,14 @@ from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.units import counted, reasons
-from pytest_hwperf.stats.hypotheses import MeasuredTest, Questions, Reason, questions_of, seen_beside
+from pytest_hwperf.stats.hypotheses import (
+    MeasuredTest,
+    Questions,
+    Reason,
+    other_parameters,
+    questions_of,
+    seen_beside,
+)
 from pytest_hwperf.stats.sequence import check_alpha, decide
 from pytest_hwperf.stats.timetable import completeness, more_time
 
@@ -241,6 +248,7 @@ def result(gate: GateRun) -> GateResult:
         gate.rehearser.untold,
         gate.untouched.said if asked.affected else "",
         gate.rehearser.said,
+        other_parameters(trace, {str(gate.trees.baseline): str(gate.trees.candidate)}),
         seen_beside(evidence, answers.comparisons),
         planted if asked.plant else "",
         *gate.explainer.lost,

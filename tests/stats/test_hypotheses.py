@@ -25,6 +25,7 @@ from pytest_hwperf.stats.hypotheses import (
     SideOutcome,
     collection_error,
     is_open,
+    other_parameters,
     processes_needed,
     questions_of,
     why_not_rerun,
@@ -388,3 +389,17 @@ def test_an_error_of_a_class_a_file_or_a_folder_is_one_of_the_tests_in_it() -> N
     }
     assert found == {node: collection_error(node, errors) for node in found}
     assert "all" == collection_error("t.py::test_a", {"": "all"})
+
+
+def test_a_test_whose_parameters_differ_between_the_sides_is_named_once() -> None:
+    """A path of the baseline's tree stands for that of the candidate's."""
+    sides = [Facts(parameters={"file": "'/base/a'", "f": f"work.{name}"}) for name in ("old", "new")]
+    facts = dict(zip(SIDES, sides, strict=True))
+    seen = rehearsal(facts=facts)
+    seen.facts[Measurement(test=HERE.test, label="twice")] = facts
+    seen.facts[Measurement(test="other", label="")] = {"candidate": sides[1]}  # which the baseline does not make
+    said = other_parameters(seen, {"/base": "/here"})
+    assert f"each side: {HERE.test} (f is work.old in the baseline, work.new now). They" in said
+    same = dict.fromkeys(SIDES, Facts(parameters={"file": "'/here/a'"}))
+    same["baseline"] = Facts(parameters={"file": "'/base/a'"})
+    assert "" == other_parameters(rehearsal(facts=same), {"/base": "/here"})
