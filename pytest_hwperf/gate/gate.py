@@ -1,7 +1,7 @@
 """The road of a gate, from the request to its result: each stage fills what later ones need, and none is left twice.
 
-The one way back is in `gate.sharing`: where the rehearsal finds files that git lacks, the baseline is given these, and
-rehearsed again.
+The one way back is the rehearsal. Where it finds files that git lacks, or an install that says the same on both sides
+and should not, the baseline is given its own, and both are rehearsed again.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from pytest_hwperf.gate.affected import Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.explaining import Explainer
 from pytest_hwperf.gate.lockstep import PairTrace
-from pytest_hwperf.gate.preparing import GateRequest, GateRun, prepare
+from pytest_hwperf.gate.preparing import GateRequest, GateRun, part_installs, prepare
 from pytest_hwperf.gate.processes import BothSides, ProcessSampler, answers_of, time_limit
 from pytest_hwperf.gate.rehearsal import Rehearser, repeat_alarms
 from pytest_hwperf.gate.result import GateResult, Progress
@@ -84,6 +84,8 @@ def rehearse(gate: GateRun) -> None:
         afresh=gate.forget_caches,
     )
     trace = gate.trace = gate.sharer.rehearse(gate.rehearser, nodes)
+    if part_installs(gate):
+        trace = gate.trace = gate.sharer.rehearse(gate.rehearser, nodes)
     gate.until -= own_calls_s(trace.wall_s, asked.time_s)
     if not gate.base_python:
         check_ignored(gate.trees, trace.files)
