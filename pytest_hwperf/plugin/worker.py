@@ -231,7 +231,12 @@ class PairWorker:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         self._ended = SideOutcome(outcome="passed")
         result = yield
-        self._turns.send(Ended(node=self._called(item), ended=replace(self._ended, recorded=_recorded(item))))
+        self._turns.send(
+            Ended(
+                node=self._called(item),
+                ended=replace(self._ended, recorded=_recorded(item), fails_again=test_of(item).fails_again),
+            )
+        )
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

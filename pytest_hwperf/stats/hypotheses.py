@@ -17,7 +17,7 @@ from pytest_hwperf.records.evidence import (
     Side,
 )
 from pytest_hwperf.records.messages import Statement, differing, state
-from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, Better, Taken
+from pytest_hwperf.records.metrics import CALL_FAILURES, MEDIAN_LATENCY, METRICS, Better, Taken
 from pytest_hwperf.records.run import Key, Run, Sample
 from pytest_hwperf.records.structs import Number, Record, Size
 from pytest_hwperf.records.text import named, visible
@@ -70,6 +70,7 @@ class SideOutcome(Record, frozen=True, kw_only=True):
     outcome: Literal["passed", "failed", "skipped", "lost"]
     reason: str = ""
     recorded: Mapping[str, Recorded] = {}
+    fails_again: bool = False  # whether a later call of its body has failed, which nobody wrote to be called again
 
 
 class Facts(Record, frozen=True, kw_only=True):
@@ -128,6 +129,11 @@ class PairedAnswers:
     comparisons: Mapping[MeasurementKey, Comparison]
     questions: Questions
     met: frozenset[Measurement]  # in the rehearsal
+
+    def failing(self, measurement: Measurement) -> tuple[Margin, ...]:
+        """Return what asks whether calls of a measurement fail; nothing where they do not."""
+        margin = Margin(metric=CALL_FAILURES, statistic="p50", size=0.0)
+        return (margin,) if (measurement, *margin.key) in self.comparisons else ()
 
     def of(
         self,
