@@ -13,6 +13,7 @@ from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.records.evidence import FixedSample, Hypothesis, Measurement, Side
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.metrics import CALL_FAILURES
+from pytest_hwperf.records.units import counted
 from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.hypotheses import SIDES, Questions, Rehearsal, processes_needed
 
@@ -71,7 +72,7 @@ class Bearing:
                     return None
                 why = why or failure
                 label = next((one.label for one in reversed(trace.facts) if one.test == node), label)
-        asked = f"within {calls} calls" if calls else "at once"
+        asked = f"within {counted(calls, 'call')}" if calls else "at once"
         return FixedSample(
             hypothesis=Hypothesis(
                 measurement=Measurement(test=node, label=label),
