@@ -52,9 +52,7 @@ def sampled(bear: Bear, alpha: float = 0.01, *, in_time: Callable[[], bool] = la
 def test_what_fails_in_every_process_of_the_candidate_alone_has_regressed(how: dict[str, object]) -> None:
     """With two comparisons at 1 % eight signs that point the same way are needed: 2^-8 is below 0.5 %."""
     what = how.get("lost") or AGAIN.reason
-    said = (
-        "calls fail in each of 8 fresh processes of the candidate, and in none of as many of the baseline: within 150"
-    )
+    said = "calls fail in 8 of 8 fresh processes of the candidate, and in 0 of 8 of the baseline: within 150"
     assert [f"regressed: {said} calls: {what}"] == sampled(only("candidate", **how))
 
 

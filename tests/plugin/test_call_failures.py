@@ -34,7 +34,7 @@ def test_a_body_that_only_the_candidate_cannot_call_again_fails_its_test(pyteste
     result.assert_outcomes(failed=1, passed=1)
     failures, latency = (project.compared("test_bad", metric) for metric in ("call_failures", "latency"))
     assert ("regressed", "not comparable") == (failures.outcome, latency.outcome)
-    assert "in each of 4 fresh processes of the candidate, and in none of as many of the baseline" in failures.reason
+    assert "in 4 of 4 fresh processes of the candidate, and in 0 of 4 of the baseline" in failures.reason
     assert "KeyError: 'later'" in failures.reason
     assert "equivalent" == project.compared("test_ok").outcome
     assert () == recompute(project.report()).disagreements
