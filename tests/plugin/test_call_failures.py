@@ -30,7 +30,7 @@ def test_a_body_that_only_the_candidate_cannot_call_again_fails_its_test(pyteste
     """The session calls it in vain too, and says of the latency why it is not compared."""
     project = repository(pytester, {"work.py": WORK, "test_it.py": TESTS, "pytest.ini": INI})
     project.write({"work.py": WORK + "    if len(CALLS) > 4: raise KeyError('later')\n"})
-    result = project.run("--hwperf-all", REHEARSED, FEW)
+    result = project.run("--hwperf-all", "-ohwperf_shortest=1e-09", REHEARSED, FEW)
     result.assert_outcomes(failed=1, passed=1)
     failures, latency = (project.compared("test_bad", metric) for metric in ("call_failures", "latency"))
     assert ("regressed", "not comparable") == (failures.outcome, latency.outcome)
