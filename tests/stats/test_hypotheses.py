@@ -9,7 +9,7 @@ from fakes import records as fake
 from pytest_hwperf.records.evidence import Hypothesis, Measurement, Side
 from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.messages import said as words
-from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.metrics import CALL_FAILURES, METRICS
 from pytest_hwperf.records.run import Sample, replace
 from pytest_hwperf.records.verdict import Margin, uncompared
 from pytest_hwperf.stats.hypotheses import (
@@ -403,3 +403,11 @@ def test_a_test_whose_parameters_differ_between_the_sides_is_named_once() -> Non
     same = dict.fromkeys(SIDES, Facts(parameters={"file": "'/here/a'"}))
     same["baseline"] = Facts(parameters={"file": "'/base/a'"})
     assert "" == other_parameters(rehearsal(facts=same), {"/base": "/here"})
+
+
+def test_failing_calls_are_asked_about_where_they_were_found() -> None:
+    margin = Margin(metric=CALL_FAILURES, statistic="p50", size=0.0)
+    found = {(HERE, *margin.key): uncompared(margin, "regressed")}
+    answers = PairedAnswers(comparisons=found, questions=Questions(), met=frozenset())
+    assert (margin,) == answers.failing(HERE)
+    assert () == answers.failing(Measurement(test="other", label=""))
