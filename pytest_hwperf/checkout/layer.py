@@ -186,8 +186,11 @@ def requirements_of_groups(trees: Trees, folders: Collection[PurePath]) -> list[
     """
     found, own = dict[str, None](), set[str](_NOT_LOCKED)
     for folder in folders:
-        now, then = (_toml(root / folder / "pyproject.toml") for root in (trees.candidate, trees.baseline))
-        own |= {*map(_normal, _table(then, "tool", "uv", "sources")), _normal(str(_table(then, "project").get("name")))}
+        now, then = (toml_of(root / folder / "pyproject.toml") for root in (trees.candidate, trees.baseline))
+        own |= {
+            *map(_normal, table_in(then, "tool", "uv", "sources")),
+            _normal(str(table_in(then, "project").get("name"))),
+        }
         for name in _groups(now):
             needed = [*_expanded(_groups(now), name)]
             if needed and all(is_here(one) for one in needed):
@@ -196,7 +199,7 @@ def requirements_of_groups(trees: Trees, folders: Collection[PurePath]) -> list[
 
 
 def _groups(content: Mapping[str, Any]) -> Mapping[str, Sequence[Any]]:
-    groups = _table(content, "dependency-groups")
+    groups = table_in(content, "dependency-groups")
     return {_normal(name): needed for name, needed in groups.items() if isinstance(needed, list)}
 
 
@@ -209,7 +212,7 @@ def _expanded(groups: Mapping[str, Sequence[Any]], name: str, above: tuple[str, 
             yield from _expanded(groups, other, (*above, name))
 
 
-def _table(content: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+def table_in(content: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     """Return a table within tables, which is empty where there is none."""
     for name in names:
         found = content.get(name)
@@ -246,7 +249,7 @@ def locked_versions(root: Path, folders: Sequence[PurePath]) -> Needs:
     for folder in dict.fromkeys(place for one in folders for place in (one, *one.parents)):
         for name, table in (("uv.lock", "package"), ("pylock.toml", "packages")):  # the latter of PEP 751
             if (root / folder / name).is_file():
-                found = _toml(root / folder / name).get(table)
+                found = toml_of(root / folder / name).get(table)
                 packages = (one for one in (found if isinstance(found, list) else ()) if isinstance(one, dict))
                 named = (one for one in packages if {"name", "version"} <= one.keys())
                 named = (one for one in named if _is_locked(one, by_uv=name == "uv.lock"))
@@ -299,7 +302,7 @@ def _holds(marker: object) -> bool:
         return False
 
 
-def _toml(file: Path) -> Mapping[str, Any]:
+def toml_of(file: Path) -> Mapping[str, Any]:
     """Return the content of a file; nothing of a damaged one."""
     try:
         return tomllib.loads(read_file(file, _LARGEST).decode("utf-8"))

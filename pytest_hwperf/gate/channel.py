@@ -211,9 +211,9 @@ class WorkerLostError(WorkerError):
         self.is_silent = is_silent
 
 
-def loss(error: WorkerLostError) -> Statement:
-    """Return why a pair was lost, with the side that was."""
-    return state("lost", why=str(error), side=error.side or "")
+def loss(error: WorkerLostError, calls: int = 0) -> Statement:
+    """Return why a pair was lost, with the side that was, and the calls that it had been asked for."""
+    return state("lost", why=str(error), side=error.side or "", calls=calls)
 
 
 class Connection:

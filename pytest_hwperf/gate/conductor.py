@@ -115,6 +115,24 @@ class Conductor(Holder):
         self._spend("rehearsal", trace.wall_s)
         return trace
 
+    def bear(self, side: Side, node: str, calls: int, until: float = math.inf) -> PairTrace:
+        """Let one process of a side make calls of a test, to see whether it bears them."""
+        program = Program(
+            nodes=[node],
+            chance=Chance(self.random, self.processors),
+            stage="confirm",
+            until=until,
+            clock=self.clock,
+            exact=True,
+            plan=self._patient(self.plan),
+            silence_s=self._silence_s,
+            processes=1,
+            calls=max(1, calls),
+        )
+        trace = self.hold(program, sides=[side])
+        self._spend("rehearsal", trace.wall_s)
+        return trace
+
     def share_imports(self, rehearsed: PairTrace) -> SharedImports:
         """Let further pairs share imports that an accepted rehearsal has shown; its processes end when it is closed."""
         seeds = Random(f"{self.seed}:parents")  # noqa: S311 - hash seeds that can be drawn again, no secret
@@ -219,8 +237,9 @@ class Conductor(Holder):
                 continue
             self._misses[hypothesis] += 1
             if self._misses[hypothesis] >= _MISSES:
-                why = str(why_silent(pair, trace, hypothesis))
-                self.dropped[hypothesis] = state("no value", pairs=_MISSES, why=why)
+                why = why_silent(pair, trace, hypothesis)
+                side, calls = why.texts.get("side", ""), why.numbers.get("calls", 0.0)
+                self.dropped[hypothesis] = state("no value", pairs=_MISSES, why=str(why), side=side, calls=calls)
         return replace(evidence, dropped=tuple(self.dropped))
 
     def _pair(self, evidence: Evidence, step: Step, program: Program, number: int) -> tuple[Pair, PairTrace]:

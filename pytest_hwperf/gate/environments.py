@@ -75,12 +75,15 @@ def environment_with(
 
 
 def environment_built(
-    trees: Trees, policy: Policy, until: float, loaded: Sequence[str], installed: Install = install
+    trees: Trees, policy: Policy, until: float, loaded: Sequence[str], installed: Install = install, why: str = ""
 ) -> BaseEnvironment | None:
-    """Build the baseline's project in an environment of its own where that is asked for or needed; None where not."""
+    """Build the baseline's project in an environment of its own where that is asked for or needed; None where not.
+
+    The trial run may have shown `why` it is needed.
+    """
     began = monotonic()
-    why = "it was asked for" if policy == "build" else ""
-    if policy == "auto":
+    why = why or ("it was asked for" if policy == "build" else "")
+    if policy == "auto" and not why:
         why = why_not_shared(trees, loaded)
     if not why:
         return None

@@ -1,10 +1,10 @@
 """The road of a gate, from the request to its result: each stage fills what later ones need, and none is left twice.
 
-The one way back is in `gate.sharing`: where the rehearsal finds files that git lacks, the baseline is given these, and
-rehearsed again.
+The one way back is the rehearsal. Where it finds files that git lacks, or an install that says the same on both sides
+and should not, the baseline is given its own, and both are rehearsed again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from time import monotonic
@@ -14,10 +14,11 @@ from pytest_hwperf.checkout.isolation import check_ignored, prove
 from pytest_hwperf.checkout.revision import date_of
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.affected import Untouched, untouched_tests, watches_of
+from pytest_hwperf.gate.bearing import Bearing, calls_of, is_loss_of_candidate, lost_by_candidate
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.explaining import Explainer
 from pytest_hwperf.gate.lockstep import PairTrace
-from pytest_hwperf.gate.preparing import GateRequest, GateRun, prepare
+from pytest_hwperf.gate.preparing import GateRequest, GateRun, part_installs, prepare
 from pytest_hwperf.gate.processes import BothSides, ProcessSampler, answers_of, time_limit
 from pytest_hwperf.gate.rehearsal import Rehearser, repeat_alarms
 from pytest_hwperf.gate.result import GateResult, Progress
@@ -31,7 +32,14 @@ from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.units import counted, reasons
-from pytest_hwperf.stats.hypotheses import MeasuredTest, Questions, Reason, questions_of, seen_beside
+from pytest_hwperf.stats.hypotheses import (
+    MeasuredTest,
+    Questions,
+    Reason,
+    other_parameters,
+    questions_of,
+    seen_beside,
+)
 from pytest_hwperf.stats.sequence import check_alpha, decide
 from pytest_hwperf.stats.timetable import completeness, more_time
 
@@ -39,6 +47,7 @@ _UNTOUCHED: Reason = ("equivalent", state("untouched"))
 _KEPT = 0.2  # of the gate's time, at the most, for an explanation
 _OWN = 0.1  # the same for what this session calls itself, which comes after the gate
 _INTERRUPTED = state("interrupted")
+_SHARE = 0.5  # of the time that is left, at the most, for tests in which the candidate alone fails
 _SHORT_S = 0.05  # what takes less is not listed
 
 
@@ -77,6 +86,8 @@ def rehearse(gate: GateRun) -> None:
         afresh=gate.forget_caches,
     )
     trace = gate.trace = gate.sharer.rehearse(gate.rehearser, nodes)
+    if part_installs(gate):
+        trace = gate.trace = gate.sharer.rehearse(gate.rehearser, nodes)
     gate.until -= own_calls_s(trace.wall_s, asked.time_s)
     if not gate.base_python:
         check_ignored(gate.trees, trace.files)
@@ -125,6 +136,7 @@ def _questions(gate: GateRun) -> Questions:
     """Return what the rehearsal leaves to be asked of the pairs, which has to be something they can answer."""
     asked, lost = gate.asked, {**gate.rehearser.lost, **dict.fromkeys(gate.untouched.tests, _UNTOUCHED)}
     questions = questions_of(asked.tests, gate.trace, lost, asked.name, asked.energy)
+    questions.fixed_samples += _failing(gate, lost_by_candidate(questions, gate.trace), questions.family)
     is_settled = any(why == _UNTOUCHED for why in questions.tests.values())
     if not (questions.hypotheses or questions.fixed_samples or questions.processes or is_settled):
         found = (*questions.tests.values(), *questions.parts.values())
@@ -135,6 +147,15 @@ def _questions(gate: GateRun) -> Questions:
         raise UsageProblem("; ".join(said))
     check_alpha(asked.alpha, questions.family)
     return questions
+
+
+def _failing(gate: GateRun, suspects: Mapping[str, int], family: int) -> list[FixedSample]:
+    """Return samples of the suspects that only the candidate fails in; half of the time is left for the others."""
+    conductor, until = gate.conductor, gate.until - _SHARE * max(0.0, gate.until - monotonic())
+    bearing = Bearing(
+        bear=partial(conductor.bear, until=until), random=conductor.random, in_time=lambda: monotonic() < until
+    )
+    return list(bearing.samples(suspects, family, gate.asked.alpha))
 
 
 def plan(gate: GateRun) -> None:
@@ -196,6 +217,12 @@ def conduct(gate: GateRun) -> None:
         gate.evidence = conducted(gate.conductor, gate.evidence, gate.until, gate.why_late, kept_s=gate.explain_s)
     except KeyboardInterrupt:
         gate.evidence = replace(gate.conductor.so_far or gate.evidence, stopped=_INTERRUPTED)
+    else:
+        dropped = ((one.measurement.test, why) for one, why in gate.conductor.dropped.items())
+        suspects = {test: calls_of(why) for test, why in dropped if is_loss_of_candidate(why)}
+        if suspects:
+            found = _failing(gate, suspects, gate.questions.family)
+            gate.evidence = replace(gate.evidence, fixed_samples=(*gate.evidence.fixed_samples, *found))
 
 
 def conducted(conductor: Conductor, asked: Evidence, until: float, why_late: Statement, *, kept_s: float) -> Evidence:
@@ -241,6 +268,7 @@ def result(gate: GateRun) -> GateResult:
         gate.rehearser.untold,
         gate.untouched.said if asked.affected else "",
         gate.rehearser.said,
+        other_parameters(trace, {str(gate.trees.baseline): str(gate.trees.candidate)}),
         seen_beside(evidence, answers.comparisons),
         planted if asked.plant else "",
         *gate.explainer.lost,

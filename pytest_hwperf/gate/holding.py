@@ -69,7 +69,12 @@ class Holder:
             except WorkerLostError as error:
                 trace.lose(error)
             if trace.lost:
-                trace.lost = state("lost, logged", log=str(self._kept(folder, sides, started)), **trace.lost.texts)
+                trace.lost = state(
+                    "lost, logged",
+                    log=str(self._kept(folder, sides, started)),
+                    **trace.lost.texts,
+                    **trace.lost.numbers,
+                )
         trace.first, trace.is_forked = order[0], parent is not None
         trace.hash_seeds |= {f"{side} 2" if side in trace.hash_seeds else side: seed for side, seed in seeds.items()}
         trace.wall_s += self.clock() - began

@@ -42,6 +42,7 @@ M = TypeVar("M")
 
 _SECOND = 1_000_000_000  # ns
 _HALF = 0.5  # a fair coin
+_BORNE = 1000  # calls in a turn of which no time is kept
 _TURNS = 4  # of a double block
 _STEADY = 3  # successive warm-up blocks that have to agree
 ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that have got faster
@@ -111,6 +112,7 @@ class Interleaver:
     processes: int = 0  # of each side, which are alive one after the other; 0: both sides are alive at once
     pools: set[Side] = field(default_factory=set)  # sides with more threads at work than the one that calls
     blocks: dict[Side, list[list[Block]]] = field(default_factory=dict)  # of each process
+    asked: dict[Side, int] = field(default_factory=dict)  # calls that each side was asked for
     _windows: dict[Side, list[EnergyWindow]] = field(default_factory=dict)
     _turns: str = ""
     _warnings: dict[str, None] = field(default_factory=dict)
@@ -167,6 +169,16 @@ class Interleaver:
             if not self.processes and done % _TURNS == 0 and self._is_enough(taken):
                 break
         self._turns += "".join(side[0].upper() for side in ([*warm] if self.processes else turns[:done]))
+
+    def bear(self, calls: int) -> None:
+        """Let the only side that is alive make so many calls, and keep none of their times."""
+        (side,) = self.connections
+        block, taken_ns = self._turn(side, 1, 1, rest=False, expected_s=None)
+        each_s = max(sum(taken_ns) / _SECOND, block.pace_s)
+        for first in range(1, calls, _BORNE):
+            count = min(_BORNE, calls - first)
+            block, taken_ns = self._turn(side, count, 1, rest=False, expected_s=each_s * count)
+            each_s = max(sum(taken_ns) / _SECOND / count, block.pace_s)
 
     @property
     def is_whole(self) -> bool:
@@ -319,6 +331,9 @@ class Interleaver:
     def _ask(self, side: Side, question: ToWorker, kind: type[M], expected_s: float | None = None) -> tuple[M, Numbers]:
         """Ask a side, and wait for an answer of one kind; longest where nothing is known of how long it takes."""
         connection, plan = self.connections[side], self.plan
+        if isinstance(question, TimeBlock | AskEnergy):
+            calls = question.calls * (question.batch if isinstance(question, TimeBlock) else 1)
+            self.asked[side] = self.asked.get(side, 0) + calls
         connection.send(question)
         try:
             frame = connection.receive(plan.first_block_s if expected_s is None else plan.patience_s + 3 * expected_s)

@@ -99,9 +99,9 @@ class PairTrace(Rehearsal):
     apart_wall_s: float = 0.0  # from their starts to their ends
     taken: dict[Measurement, Interleaver] = field(default_factory=dict)  # by processes of which more are to follow
 
-    def lose(self, error: WorkerLostError) -> None:
-        """Note that it ended early, and why."""
-        self.lost, self.is_silent = loss(error), error.is_silent
+    def lose(self, error: WorkerLostError, calls: int = 0) -> None:
+        """Note that it ended early, why, and for how many calls the side that was lost had been asked."""
+        self.lost, self.is_silent = loss(error, calls), error.is_silent
 
     def begin_apart(self, nodes: Collection[str]) -> None:
         """Forget what was seen of tests that processes go through now that are alive one after the other."""
@@ -162,10 +162,11 @@ class Program:
     progress: Callable[[Progress], None] = lambda _: None
     leave: Callable[[int], None] = lambda _: None  # called with how many processors the pair leaves, at least
     processes: int = 0  # of each side, alive one after the other; 0: both sides at once, and one alone is not measured
+    calls: int = 0  # of each measurement, whose times nobody wants; 0: what is asked is measured
 
     def wanted(self, here: Measurement) -> Sequence[Key]:
         """Return the statistics to take of a measurement; none: it is skipped."""
-        if self.stage == "rehearsal":
+        if self.stage == "rehearsal" or self.calls:
             return self.as_in_pairs.get(here.test, [MEDIAN_LATENCY])
         return [one.margin.key for one in self.asked if one.measurement == here]
 
@@ -193,7 +194,8 @@ class Pairing:
             self._follow()
         except WorkerLostError as error:
             trace, left = self.trace, {*self.program.nodes} - self._done
-            trace.lose(error)
+            asked = next((one.asked for one in reversed(trace.taken.values())), dict[Side, int]())
+            trace.lose(error, asked.get(error.side, 0) if error.side else 0)
             trace.outcomes = {node: sides for node, sides in trace.outcomes.items() if node not in left}
         return self.trace
 
@@ -301,7 +303,10 @@ class Pairing:
             trace.taken[measurement] = self._interleaver(measurement, statistics)
         interleaver = trace.taken[measurement]
         interleaver.connections = self.connections
-        interleaver.measure()
+        if program.calls:
+            interleaver.bear(program.calls)
+        else:
+            interleaver.measure()
         if program.exact:  # after the calls: what they change in a model counts
             trace.exact.setdefault(measurement, {}).update(interleaver.exact())
         if is_pair:

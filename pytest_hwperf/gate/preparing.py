@@ -12,6 +12,7 @@ from pytest_hwperf.checkout.both import commands, with_leftovers
 from pytest_hwperf.checkout.building import BuildPlace, Built, run_builds
 from pytest_hwperf.checkout.isolation import check_ignored
 from pytest_hwperf.checkout.layer import Interpreter, own_folders, with_plugins
+from pytest_hwperf.checkout.shared_install import read_alike
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.affected import Untouched, watches_of
 from pytest_hwperf.gate.conductor import Conductor
@@ -27,6 +28,7 @@ from pytest_hwperf.host.launch import Command, PytestCommand
 from pytest_hwperf.host.pinning import cores_first, processors
 from pytest_hwperf.host.source_files import loaded_files
 from pytest_hwperf.host.workdirs import remove_tree
+from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence, Explanation, Hypothesis, PairedProfiles, Side
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import metric_of
@@ -36,6 +38,10 @@ from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.stats.changed_code import Xfails
 from pytest_hwperf.stats.hypotheses import SIDES, EnergySource, MeasuredTest, Questions
 
+_NOTHING_TO_BUILD = (
+    "The baseline has neither pyproject.toml nor setup.py, so that it cannot be installed: give the Python of an "
+    "environment with the baseline installed, --hwperf-base-python=PATH"
+)
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
 
 
@@ -173,6 +179,35 @@ def prepare(gate: GateRun) -> None:
     gate.conductor.seconds |= {"checkout": monotonic() - gate.began - sum(seconds.values()), **seconds}
     if asked.build:
         gate.conductor.seconds["build"] += asked.built.seconds
+
+
+def part_installs(gate: GateRun) -> bool:
+    """Give the baseline an install of its own where the trial run has asked the shared one for what differs.
+
+    A version alone, which most packages read to show it, is remarked where it cannot be built.
+    """
+    asked = gate.asked
+    alike = [] if gate.base_python else read_alike(gate.trees, gate.rehearser.used)
+    needed = [one for one in alike if not one.is_of_git]
+    made, problem = None, _NOTHING_TO_BUILD
+    if needed and asked.base_env != "shared":
+        why = " and ".join(one.said for one in needed)
+        try:
+            made = environment_built(gate.trees, "auto", gate.until, (), why=f"{why}, and both trees differ in that")
+        except UsageProblem as error:
+            problem = str(error)
+        if made is None and not all(one.is_version for one in needed):
+            raise UsageProblem(f"not comparable: {why}, and both trees differ in that. {problem}")
+    if made is None:
+        gate.notes = (*gate.notes, *(one.remark for one in alike))
+        return False
+    gate.conductor.seconds["environment"], gate.notes = made.seconds, (*gate.notes, *made.notes)
+    gate.base_python = with_plugins(Interpreter(path=str(made.python)), gate.until - monotonic())
+    gate.sharer.own_interpreter = True
+    gate.conductor.commands = gate.commands()
+    gate.conductor.watches = watches_of(gate.trees, own_interpreter=True)
+    gate.rehearser.forget()
+    return True
 
 
 def _conductor(gate: GateRun) -> Conductor:

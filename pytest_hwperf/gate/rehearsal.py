@@ -269,6 +269,8 @@ def repeat_alarms(
 
 def _is_alarm(fixed: FixedSample, alpha: float) -> bool:
     """Whether the values of one process of each side would fail their test, were they those of any process."""
+    if fixed.per == "fresh process":  # each of its values is that of another one
+        return False
     margin, sides = fixed.hypothesis.margin, (fixed.baseline, fixed.candidate)
     if fixed.per == "example":
         return compare_accuracy(*sides, margin, alpha).outcome == "regressed"

@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from types import FrameType
 from typing import Any
 
+from pytest_hwperf.host.asked_metadata import AskedMetadata
 from pytest_hwperf.host.files import is_file, mapped_files
 from pytest_hwperf.records.structs import Record
 
@@ -85,6 +86,7 @@ class Opened(Record, frozen=True, kw_only=True):
     uses: Mapping[str, str] = {}  # path as it was named, of whatever is or was there → letters for how it was used
     started: Mapping[str, tuple[str, ...]] = {}  # command that may run code → folders of PYTHONPATH that it lacks
     told: Mapping[str, tuple[str, ...]] = {}  # command of any program → its folder and other texts that may name a path
+    metadata: Mapping[str, tuple[str, ...]] = {}  # file of an installed package's metadata → what was asked of it
 
     def joined(self, other: "Opened") -> "Opened":
         """Return what either process has opened."""
@@ -94,6 +96,10 @@ class Opened(Record, frozen=True, kw_only=True):
             written=tuple(dict.fromkeys((*self.written, *other.written))),
             uses={path: self.uses.get(path, "") + other.uses.get(path, "") for path in {**self.uses, **other.uses}},
             started={command: self.started.get(command) or other.started.get(command, ()) for command in started},
+            metadata={
+                path: tuple(dict.fromkeys((*self.metadata.get(path, ()), *other.metadata.get(path, ()))))
+                for path in {**self.metadata, **other.metadata}
+            },
             told={command: (*self.told.get(command, ()), *other.told.get(command, ())) for command in told},
         )
 
@@ -106,6 +112,7 @@ class OpenedFiles:
         self._uses: dict[str, dict[str, None]] = {}  # letter → paths
         self._environment = system_places({sys.prefix, sys.base_prefix, sys.exec_prefix})
         self._programs = StartedPrograms()
+        self._metadata = AskedMetadata()
         self._is_over = False
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -116,6 +123,8 @@ class OpenedFiles:
             self._programs.note(event, arguments)
         elif event == "open" or event in _USES:  # nothing else may ask for the frame, which is an audited event too
             by = sys._getframe(1)  # noqa: SLF001 - who does it
+            if event == "open" and isinstance(arguments[0], str | PurePath):
+                self._metadata.note(str(arguments[0]), callers(by))
             uses = [(0, use) for use in _uses_of(*arguments[1:])] if event == "open" else _USES[event].items()
             for place, use in uses:
                 if use != LISTED or by.f_code.co_filename != IMPORTING:
@@ -159,7 +168,14 @@ class OpenedFiles:
                 uses[path] = uses.get(path, "") + letter
         kinds = ({path for path, kind in list(self._opened) if kind == one} for one in (False, True))
         (read, written), programs = map(self._of_interest, kinds), self._programs
-        return Opened(read=read, written=written, uses=uses, started=programs.found(), told=programs.told())
+        return Opened(
+            read=read,
+            written=written,
+            uses=uses,
+            started=programs.found(),
+            told=programs.told(),
+            metadata=self._metadata.found(),
+        )
 
     def _note(self, named: object, use: str, by: FrameType) -> None:
         path = os.fsdecode(named) if isinstance(named, str | bytes | PurePath) else ""

@@ -214,8 +214,10 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
     recorded = [margin for margin in test.own_margins if margin.metric in run.directions]
     asked = test.markers if answers_markers(run, test.measured) else Markers()
     everywhere = test.markers.by_all or test.markers.left_out  # whatever is not compared then is named
+    here = Measurement(test=run.test, label=run.label)
+    failing = () if session.gate is None else session.gate.answers.failing(here)
     return Criteria(
-        margins=[*test.markers.margins, *recorded],
+        margins=[*test.markers.margins, *recorded, *failing],
         required=required_of(run, asked.own, asked.named) | ({MEDIAN_LATENCY} if everywhere else set()),
         alpha=session.settings.alpha,
     )

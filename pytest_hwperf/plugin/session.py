@@ -209,6 +209,7 @@ class TestState:
     there: "Callable[[Callable[[], object]], object] | None" = None  # calls in the test's thread while another measures
     skipped_point: "SweepPoint | None" = None  # of a sweep, with why it was not measured
     fixtures: "FixtureValues | None" = None  # that its body is called with, where --hwperf-all measures it
+    fails_again: bool = False  # whether a later call of its body has failed, where --hwperf-all measures it
     short_s: float = 0.0  # of its call, where that is too short to be compared
     has_failed: bool = False  # whether its body has, where that raises nothing: it is not judged then
     counted: str = ""  # as what pytest's last line counts it beside its outcome

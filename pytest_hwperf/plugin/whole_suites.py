@@ -24,6 +24,7 @@ _RAISED = (Exception, pytest.fail.Exception, pytest.skip.Exception, pytest.xfail
 _CONTAINERS = (list, dict, set, bytearray, deque)
 _CALLS_AGAIN = 2  # the faster one tells how long a call takes: the first call imports and fills caches
 _LONGEST_REASON = 200  # characters of what a call has raised
+_HAS_RAISED = "raised"  # fact about a body that is not repeatable
 _SECOND = 1_000_000_000  # ns
 
 
@@ -55,6 +56,7 @@ def measure_if_repeatable(item: pytest.Item, subject: Subject, label: str) -> Ru
     why = why_not_measured(item, subject)
     if session.takes_turns:
         if why is not None and why.kind == "not repeatable":
+            test_of(item).fails_again = _HAS_RAISED in why.numbers
             pytest.skip(str(why))
         test_of(item).short_s = why.numbers["call_s"] if why is not None else 0.0
         return session.measure(item, subject, label)
@@ -98,7 +100,9 @@ def unmeasured_run(item: pytest.Item, why: Statement, label: str = "") -> Run:
 def _not_again(error: BaseException) -> Statement:
     lines = str(error).splitlines()
     text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    return state("not repeatable", why=f"a call after the first one raised {text}"[:_LONGEST_REASON])
+    return state(
+        "not repeatable", why=f"a call after the first one raised {text}"[:_LONGEST_REASON], **{_HAS_RAISED: 1.0}
+    )
 
 
 def _differs(before: object, now: object) -> bool:

@@ -36,6 +36,7 @@ from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.plugin.loads import block_under, pace_under, share_of_load
 from pytest_hwperf.plugin.measurement import call_once, measure_here, run_of_one_call
+from pytest_hwperf.plugin.parameters import parameters_of
 from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, session_of, test_of
 from pytest_hwperf.plugin.watching import startup_of, usage_of
 from pytest_hwperf.records.errors import MeasurementError, WorkerError
@@ -230,7 +231,12 @@ class PairWorker:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         self._ended = SideOutcome(outcome="passed")
         result = yield
-        self._turns.send(Ended(node=self._called(item), ended=replace(self._ended, recorded=_recorded(item))))
+        self._turns.send(
+            Ended(
+                node=self._called(item),
+                ended=replace(self._ended, recorded=_recorded(item), fails_again=test_of(item).fails_again),
+            )
+        )
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -282,6 +288,7 @@ class PairWorker:
                 has_operators=subject.profile is not None,
                 short_s=test.short_s,
                 least_s=session.settings.shortest_s if test.short_s else 0.0,
+                parameters=parameters_of(item) if opened else {},
             )
             here = Ready(node=self._called(item), index=index, label="" if alone else label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)

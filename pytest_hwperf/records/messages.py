@@ -63,6 +63,8 @@ _SENTENCES: Mapping[str, str] = {
     "no correctness": "values other than 0 and 1: give one correctness per example",
     "unequal processes": "{baseline} processes of the baseline and {candidate} of the candidate: the exact test pairs "
     "equally many, at most {most}",
+    "calls fail": "calls fail in {processes} of {processes} fresh processes of the candidate, and in 0 of {processes} "
+    "of the baseline: {why}",
     "no ratio": "the ratio of candidate to baseline needs positive, finite values, and one is not",
     "no ratio to sessions": "not every value is positive: the ratio to stored runs needs that",
     "not repeated": "beyond the limit, not repeated: {repeats} further fresh processes decide",

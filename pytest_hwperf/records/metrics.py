@@ -116,6 +116,7 @@ class Metric:
 MEDIAN_LATENCY = ("latency", "p50")  # by which scenarios are ranked, and which a rehearsal takes
 ACCURACY = "accuracy"  # of predictions against labels; the others of examples are against a reference
 WORST_CLASS, BALANCED_ACCURACY = "accuracy_worst_class", "balanced_accuracy"
+CALL_FAILURES = "call_failures"  # of fresh processes: whether calls go on to work where the first one did
 MEMORY_PRESSURE = "memory_pressure_index"
 BOARD_MEMORY, BOARD_UTILISATION = "gpu_memory", "gpu_utilisation"
 ENERGY, BOARD_ENERGY = "energy", "gpu_energy"  # of the processors and of boards: together the energy of a call
@@ -255,6 +256,8 @@ _ROWS = (
     _row(_VALUE, "model_size", "size of the serialised model",
         "model_size_max_mb", 0.05, always=True, unit="B", exact=True, taken="file", between_models=True,
         unexplained="profiles show calls, and no files", remedy=_SCENARIO),
+    _row(_VALUE, CALL_FAILURES, "1 where a later call of a fresh process fails although the first one worked, else 0",
+        unexplained="profiles show calls that return"),
     _row(_WINDOW, "cpu_time", "CPU time of a call, threads and children included",
         "cpu_time_max_ms", 0.05, unit="s", in_turns="CPU seconds", grows_with_batch=True, between_models=True),
     _row(_WINDOW, "cpu_utilisation", "share of the allotted cores",

@@ -17,10 +17,10 @@ from pytest_hwperf.records.evidence import (
     Side,
 )
 from pytest_hwperf.records.messages import Statement, differing, state
-from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, Better, Taken
+from pytest_hwperf.records.metrics import CALL_FAILURES, MEDIAN_LATENCY, METRICS, Better, Taken
 from pytest_hwperf.records.run import Key, Run, Sample
 from pytest_hwperf.records.structs import Number, Record, Size
-from pytest_hwperf.records.text import visible
+from pytest_hwperf.records.text import named, visible
 from pytest_hwperf.records.units import relative, show_move
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, uncompared
 from pytest_hwperf.stats.exact import compare_exact
@@ -70,6 +70,7 @@ class SideOutcome(Record, frozen=True, kw_only=True):
     outcome: Literal["passed", "failed", "skipped", "lost"]
     reason: str = ""
     recorded: Mapping[str, Recorded] = {}
+    fails_again: bool = False  # whether a later call of its body has failed, which nobody wrote to be called again
 
 
 class Facts(Record, frozen=True, kw_only=True):
@@ -82,6 +83,7 @@ class Facts(Record, frozen=True, kw_only=True):
     has_operators: bool = False  # whether its runtime can tell where the time of a call goes
     short_s: Size = 0.0  # s, of a call that is too short to be compared by itself; 0: it is long enough
     least_s: Size = 0.0  # s, that such a call would have to take
+    parameters: Mapping[str, str] = {}  # in a rehearsal: name of each that its test has → what it is
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,6 +129,11 @@ class PairedAnswers:
     comparisons: Mapping[MeasurementKey, Comparison]
     questions: Questions
     met: frozenset[Measurement]  # in the rehearsal
+
+    def failing(self, measurement: Measurement) -> tuple[Margin, ...]:
+        """Return what asks whether calls of a measurement fail; nothing where they do not."""
+        margin = Margin(metric=CALL_FAILURES, statistic="p50", size=0.0)
+        return (margin,) if (measurement, *margin.key) in self.comparisons else ()
 
     def of(
         self,
@@ -216,6 +223,28 @@ def is_open(hypothesis: Hypothesis, values: Mapping[Side, Sequence[float]]) -> b
 def is_too_short(facts: Mapping[Side, Facts]) -> bool:
     """Whether a measurement is left out: calls of both sides are too short. One that has become so is compared."""
     return all(one.short_s > 0 for one in facts.values())
+
+
+def other_parameters(rehearsal: Rehearsal, same: Mapping[str, str]) -> str:
+    """Say of which tests the sides have other parameters behind the same id; "" where of none.
+
+    `same` has texts of the baseline, and what the candidate has in their place.
+    """
+    found = dict[str, str]()
+    for measurement, facts in rehearsal.facts.items():
+        if len(facts) == len(SIDES):
+            then, now = (facts[side].parameters for side in SIDES)
+            for text, other in same.items():
+                then = {name: value.replace(text, other) for name, value in then.items()}
+            for one in differing(then, now)[:1]:
+                known = f"{visible(one.name)} is {visible(one.baseline)} in the baseline, {visible(one.candidate)} now"
+                found.setdefault(measurement.test, f"{visible(measurement.test)} ({known})")
+    if not found:
+        return ""
+    return (
+        f"the same test id stands for another parameter on each side: {named([*found.values()])}. They are compared "
+        "as they are. Give ids that name the parameters, so that only equal ones meet"
+    )
 
 
 def collection_error(node: str, errors: Mapping[str, str]) -> str:

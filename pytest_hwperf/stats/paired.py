@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 from pytest_hwperf.records.evidence import FixedSample, Hypothesis, Observation
 from pytest_hwperf.records.messages import state
-from pytest_hwperf.records.metrics import METRICS, metric_of
+from pytest_hwperf.records.metrics import CALL_FAILURES, METRICS, metric_of
 from pytest_hwperf.records.run import Estimate, replace
 from pytest_hwperf.records.units import counted, relative, relative_change
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, baseline_of_nothing, uncompared
@@ -260,6 +260,9 @@ class Exact:
             kind = "screened values"
             found = replace(found, outcome="inconclusive") if found.outcome == "regressed" else found
         method = state(kind, per=fixed.per, **counts) if kind else found.method
+        if hypothesis.margin.metric == CALL_FAILURES:  # whose notes say what was raised
+            why = state("calls fail", processes=pairs, why="; ".join(fixed.warnings))
+            return replace(found, method=method, cause=why)
         return replace(found, method=method, warnings=(*found.warnings, *fixed.warnings))
 
 

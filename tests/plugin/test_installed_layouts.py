@@ -161,3 +161,38 @@ def test_a_process_that_would_run_the_present_code_on_both_sides_is_refused(edit
     done = rehearse(editable, "-ohwperf_base_env=build")
     assert 0 == done.returncode, done.stderr
     assert ["baseline", "candidate", "candidate"] == noted(editable)
+
+
+ASKING = """
+import importlib.metadata, os, pathlib
+import pkg.model
+
+def test_pkg(hwperf):
+    (point,) = importlib.metadata.entry_points(group="app.engines") or [None]
+    with pathlib.Path(os.environ["NOTES"]).open("a") as notes:
+        print("hwperf-base-" in os.getcwd(), point and point.value, importlib.metadata.version("pkg"), file=notes)
+    hwperf(pkg.model.call)
+"""
+POINTS = "[project.entry-points.'app.engines']\nmain = 'pkg.model:{}'\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "baseline"),
+    [(POINTS.format("call"), POINTS.format("slow"), "pkg.model:call 0.1"), ("", "# a comment\n", "None 0.1")],
+)
+def test_each_side_reads_what_its_own_files_say_of_the_package(
+    tmp_path: Path, old: str, new: str, baseline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editable install says on both sides what the candidate's files say; where these are alike nothing is built."""
+    project_file = FILES["pyproject.toml"]
+    monkeypatch.setitem(FILES, "pyproject.toml", project_file + old)
+    monkeypatch.setitem(FILES, "tests/test_pkg.py", ASKING)
+    project = made(tmp_path / "project")
+    (project / "pyproject.toml").write_text(project_file + new, encoding="utf-8")
+    install(project, "--editable", ".")
+    done = rehearse(project)
+    assert 0 == done.returncode, done.stderr
+    lines = noted(project)
+    assert f"True {baseline}" in lines
+    told = "since the tests ask for the entry points app.engines of the installed pkg" in done.stdout
+    assert told == (len(lines) > 3) == bool(old)  # the trial run is repeated

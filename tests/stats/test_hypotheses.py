@@ -9,7 +9,7 @@ from fakes import records as fake
 from pytest_hwperf.records.evidence import Hypothesis, Measurement, Side
 from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.messages import said as words
-from pytest_hwperf.records.metrics import METRICS
+from pytest_hwperf.records.metrics import CALL_FAILURES, METRICS
 from pytest_hwperf.records.run import Sample, replace
 from pytest_hwperf.records.verdict import Margin, uncompared
 from pytest_hwperf.stats.hypotheses import (
@@ -25,6 +25,7 @@ from pytest_hwperf.stats.hypotheses import (
     SideOutcome,
     collection_error,
     is_open,
+    other_parameters,
     processes_needed,
     questions_of,
     why_not_rerun,
@@ -388,3 +389,25 @@ def test_an_error_of_a_class_a_file_or_a_folder_is_one_of_the_tests_in_it() -> N
     }
     assert found == {node: collection_error(node, errors) for node in found}
     assert "all" == collection_error("t.py::test_a", {"": "all"})
+
+
+def test_a_test_whose_parameters_differ_between_the_sides_is_named_once() -> None:
+    """A path of the baseline's tree stands for that of the candidate's."""
+    sides = [Facts(parameters={"file": "'/base/a'", "f": f"work.{name}"}) for name in ("old", "new")]
+    facts = dict(zip(SIDES, sides, strict=True))
+    seen = rehearsal(facts=facts)
+    seen.facts[Measurement(test=HERE.test, label="twice")] = facts
+    seen.facts[Measurement(test="other", label="")] = {"candidate": sides[1]}  # which the baseline does not make
+    said = other_parameters(seen, {"/base": "/here"})
+    assert f"each side: {HERE.test} (f is work.old in the baseline, work.new now). They" in said
+    same = dict.fromkeys(SIDES, Facts(parameters={"file": "'/here/a'"}))
+    same["baseline"] = Facts(parameters={"file": "'/base/a'"})
+    assert "" == other_parameters(rehearsal(facts=same), {"/base": "/here"})
+
+
+def test_failing_calls_are_asked_about_where_they_were_found() -> None:
+    margin = Margin(metric=CALL_FAILURES, statistic="p50", size=0.0)
+    found = {(HERE, *margin.key): uncompared(margin, "regressed")}
+    answers = PairedAnswers(comparisons=found, questions=Questions(), met=frozenset())
+    assert (margin,) == answers.failing(HERE)
+    assert () == answers.failing(Measurement(test="other", label=""))
