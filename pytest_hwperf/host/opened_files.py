@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from types import FrameType
 from typing import Any
 
+from pytest_hwperf.host.fakes import note
 from pytest_hwperf.host.files import is_file, mapped_files
 from pytest_hwperf.records.structs import Record
 
@@ -220,6 +221,7 @@ def watch() -> OpenedFiles:
         setattr(os, name, _Asking(getattr(os, name), found.ask))
     os.fspath = _Asking(os.fspath, found.name)
     os.open = _Asking(os.open, found.name)  # whose audit event has no `dir_fd`
+    note()  # else what this package does itself would not be watched
     return found
 
 
