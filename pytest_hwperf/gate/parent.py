@@ -210,11 +210,3 @@ class Child:
         if code is None:
             raise subprocess.TimeoutExpired(self.side, timeout or 0.0)
         return code
-
-    def kill(self) -> None:
-        """End it."""
-        self.send_signal(signals.KILL)
-
-    def send_signal(self, sig: int) -> None:
-        """Send it a signal."""
-        signals.send(self.pid, sig)

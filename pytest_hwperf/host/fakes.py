@@ -168,6 +168,11 @@ def _place_of_class(one: type) -> _Place:
     return _Place(one, real or {"__module__": vars(one)["__module__"]}, vars(one), is_class=True)
 
 
+def _is_foreign(value: object) -> bool:
+    """Whether a module of this package has it from elsewhere: what the package made itself is no fake's to replace."""
+    return _can_be_faked(value) and not str(getattr(value, "__module__", "")).startswith(_OWN)
+
+
 def _can_be_faked(value: object) -> bool:
     return callable(value) or isinstance(value, classmethod | property | staticmethod | ModuleType)
 
@@ -187,8 +192,7 @@ def _note_own() -> None:
     for name in [name for name in sys.modules if name.startswith(_OWN)]:
         module, known = sys.modules[name], _STATE.own.get(name)
         if known is None or known[0] is not module:
-            held = {key: one for key, one in _contents(module).items() if _can_be_faked(one)}
-            _STATE.own[name] = module, dict[str, object](held)
+            _STATE.own[name] = module, {key: one for key, one in _contents(module).items() if _is_foreign(one)}
 
 
 def _find() -> list[_Fake]:

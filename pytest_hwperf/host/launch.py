@@ -119,10 +119,6 @@ class Running(Protocol):
 
     def wait(self, timeout: float | None = None) -> int: ...
 
-    def kill(self) -> None: ...
-
-    def send_signal(self, sig: int) -> None: ...
-
 
 @dataclass(slots=True, kw_only=True)
 class Launched:

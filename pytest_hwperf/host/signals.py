@@ -8,11 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from pytest_hwperf.records.errors import WorkerError
 
 _LEAST = 2
+_NO_HANDLE = -1  # of a process that only its number means here
 _Popen = subprocess.Popen  # as it is when this is loaded
 _owned: "dict[int, subprocess.Popen[Any] | int]" = {}  # number → what means this process whoever has its number later
 
@@ -29,17 +30,19 @@ def own(process: object) -> None:
 
 
 def own_child(number: object) -> int:
-    """Note a process that a process of this one has forked and told, and that it does not reap; return its number."""
-    if sys.platform != "linux" or not is_number(number):
+    """Note a process that was forked, here or by an own process that reaps none; return its number."""
+    if not is_number(number):
         raise WorkerError(f"{number!r} is no number of a process")
-    _owned[number] = os.pidfd_open(number)
+    _owned[number] = _NO_HANDLE
+    if sys.platform == "linux" and hasattr(os, "pidfd_open"):
+        _owned[number] = os.pidfd_open(number)
     return number
 
 
 def let_go(number: object) -> None:
     """Forget a process whose end was waited for: from now on its number may be another's."""
     handle = _owned.pop(number, None) if is_number(number) else None
-    if isinstance(handle, int):
+    if isinstance(handle, int) and handle != _NO_HANDLE:
         os.close(handle)
 
 
@@ -48,6 +51,8 @@ def send(number: object, kind: int) -> None:
     handle = _owned.get(number) if is_number(number) else None
     if isinstance(handle, _Popen):
         handle.send_signal(kind)
+    elif handle == _NO_HANDLE:
+        os.kill(cast("int", number), kind)
     elif isinstance(handle, int) and sys.platform == "linux":
         signal.pidfd_send_signal(handle, kind)
 
@@ -90,7 +95,7 @@ def _is_reaped(number: int) -> bool:
     handle = _owned[number]
     if isinstance(handle, _Popen):
         return handle.returncode is not None
-    if sys.platform == "linux":
+    if sys.platform == "linux" and handle != _NO_HANDLE:
         try:
             signal.pidfd_send_signal(handle, 0)
         except ProcessLookupError:
