@@ -149,7 +149,8 @@ def run(
             f"--hwperf-report={folder / 'r.json'}",
         ]
         command += ["-W", "ignore", "--hwperf-sample-time=0.5", "--hwperf-energy=off", *options, *more]
-        environment = {**os.environ, "PYTHONPATH": str(folder / "first"), "FAKED_SIGNALS": str(signals)}
+        path = os.pathsep.join([str(folder / "first"), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path, "FAKED_SIGNALS": str(signals)}
         with (folder / "log").open("w") as log:
             process = subprocess.Popen(
                 command, cwd=here, env=environment, stdout=log, stderr=log, start_new_session=True

@@ -31,7 +31,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import itemgetter
-from types import ModuleType
+from types import BuiltinFunctionType, ModuleType
 
 _TABLE: tuple[ModuleType, ...] = (
     *(builtins, dt, glob, importlib, importlib.metadata, io, json, os, os.path, pathlib, platform, random),
@@ -270,6 +270,12 @@ def fakes_in_place() -> Iterator[None]:
         yield
     finally:
         _begin_work()
+
+
+def faked_clock() -> str:
+    """Return the name of a clock that was no clock of Python when this was loaded, "" where all were."""
+    clocks = {name: getattr(RealClock, name) for name in vars(RealClock) if not name.startswith("_")}
+    return next((f"time.{name}" for name, clock in clocks.items() if not isinstance(clock, BuiltinFunctionType)), "")
 
 
 def faked() -> tuple[str, ...]:
