@@ -95,6 +95,7 @@ RUNS: Sequence[tuple[tuple[str, ...], tuple[str, ...]]] = (  # what is measured 
 )
 METRICS = {"memory": "memory_call", "cold": "cold_first_call"}  # a fake itself is part of the fixtures
 _ROUNDS = 6000
+_SLIGHT = {"memory": 1e6}  # bytes
 _MOST = 20.0  # times the value without a fake: the machine may be busy, and a faked figure is further away
 
 
@@ -181,7 +182,9 @@ def _judged(ways: Sequence[str], usual: dict[str, float], folder: Path, log: str
             yield way, "right" if "regressed" in outcomes else f"{outcomes} {one['run']['unmeasured']} {_last(log)}"
         elif value is None:
             yield way, f"unmeasured: {one['run']['unmeasured']}{harmed}"
-        elif before is not None and not before / _MOST < value < before * _MOST:
+        elif before is not None and not before / _MOST - _SLIGHT.get(way, 0) <= value <= before * _MOST + _SLIGHT.get(
+            way, 0
+        ):
             yield way, f"WRONG: {value:.3g} for {before:.3g}{harmed}"
         else:
             usual.setdefault(way, value)

@@ -5,6 +5,7 @@ to see the replacement. What is there when pytest loads this plugin, before any 
 package works, what was noted stands in each place; while a call of the tests runs, their fakes do.
 """
 
+import _thread
 import builtins
 import datetime as dt
 import glob
@@ -38,6 +39,7 @@ _TABLE: tuple[ModuleType, ...] = (
     *(secrets, select, selectors, shutil, signal, socket, subprocess, tempfile, time),
 )
 _OWN = __name__.partition(".")[0] + "."
+_START_THREAD = _thread.start_new_thread
 _ABSENT = object()  # stands for what is not there
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of a class: made at run time, and fixed for good
 
@@ -196,7 +198,14 @@ def _note_own() -> None:
 
 
 def _find() -> list[_Fake]:
-    """Return every fake, the modules included that hold a copy of one; [] in nearly every test."""
+    """Return every fake, the modules included that hold a copy of one; [] in nearly every test.
+
+    Where threads themselves are others than Python's, as with gevent, what was replaced serves them: a function that
+    waits in Python's own way would hold all of them.
+    """
+    if _thread.start_new_thread is not _START_THREAD:
+        RealClock.sleep = staticmethod(time.sleep)
+        return []
     differing = [place for place in _STATE.places if place.differs()]
     if not differing:
         return []
@@ -211,7 +220,13 @@ def _find() -> list[_Fake]:
 def _copies(found: list[_Fake]) -> Iterator[_Fake]:
     """Yield what other modules hold of fakes: what they took from Python's library by name."""
     places = {id(place.owner) for place in _STATE.places}
-    real = {id(one.fake): one.real for one in found if one.fake is not _ABSENT and one.real is not _ABSENT}
+    # What is Python's own, as `str` in the place of a function, or None, is no fake where it stands elsewhere.
+    usual = {id(value) for place in _STATE.places for value in place.real.values()}
+    real = {
+        id(one.fake): one.real
+        for one in found
+        if one.real is not _ABSENT and id(one.fake) not in usual and _can_be_faked(one.fake)
+    }
     modules: dict[str, object] = {**sys.modules}
     for name, module in modules.items():
         if not isinstance(module, ModuleType) or id(module) in places:  # anything may stand in for a module
@@ -274,7 +289,7 @@ def fakes_in_place() -> Iterator[None]:
 
 def faked_clock() -> str:
     """Return the name of a clock that was no clock of Python when this was loaded, "" where all were."""
-    clocks = {name: getattr(RealClock, name) for name in vars(RealClock) if not name.startswith("_")}
+    clocks = {name: getattr(RealClock, name) for name in ("monotonic", "perf_counter", "perf_counter_ns")}
     return next((f"time.{name}" for name, clock in clocks.items() if not isinstance(clock, BuiltinFunctionType)), "")
 
 

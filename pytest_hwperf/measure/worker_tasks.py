@@ -16,6 +16,7 @@ from time import perf_counter_ns
 from types import ModuleType
 from typing import Literal, Protocol
 
+from pytest_hwperf.host.fakes import fakes_aside, fakes_in_place
 from pytest_hwperf.host.memory import give_back_free
 from pytest_hwperf.host.source_files import is_of_this_package
 from pytest_hwperf.host.tracing import untraced, why_untimed
@@ -96,7 +97,8 @@ class Startup:
         now = self.clock_ns()
         self.spent_ns[self._part] += now - self._last
         if self._enter is not None and part != self._part:
-            self._enter("" if part == THIRD_PARTY else part)
+            with fakes_aside():  # those that a fixture has just made, or code that is imported
+                self._enter("" if part == THIRD_PARTY else part)
         self._part, self._last = part, now
 
 
@@ -270,12 +272,12 @@ def _start_cold(imports: Sequence[str], load: Load, startup: Startup) -> WorkerR
     with startup.part(LOAD):
         _import(imports, startup)
         call = load()
-    with startup.part(FIRST):
+    with fakes_in_place(), startup.part(FIRST):
         call()
     warm = list[int]()
     for _ in range(_STEADY_CALLS):
         before = startup.spent_ns[LATER]
-        with startup.part(LATER):
+        with fakes_in_place(), startup.part(LATER):
             call()
         warm.append(startup.spent_ns[LATER] - before)
     values = {metric: startup.spent_ns[part] / _SECOND for metric, part in _STARTS.items()}

@@ -87,12 +87,11 @@ class Hwperf:
             UsageProblem: invalid arguments.
             MeasurementError: empty data, NaN outputs, or predictions of another length than `y_true`.
         """
-        with AtTheCall(), fakes_aside(), closing(OwnLoop()) as loop:
+        with AtTheCall(), self._session.own_work(), fakes_aside(), closing(OwnLoop()) as loop:
             if setup is not None:
                 rounds = rounds_after(setup, target, args, kwargs, y_true=y_true, batch_size=batch_size)
                 return self.in_rounds(target, rounds, label)
-            with self._session.own_work():
-                subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
+            subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
             return self._measured(subject, label)
 
     def in_rounds(self, target: Any, rounds: Rounds, label: str = "") -> Run:
@@ -107,7 +106,7 @@ class Hwperf:
             UsageProblem: a second measurement of the test, or one under a load.
             MeasurementError: the first call returns NaN.
         """
-        with AtTheCall(), fakes_aside(), closing(OwnLoop()) as loop:
+        with AtTheCall(), self._session.own_work(), fakes_aside(), closing(OwnLoop()) as loop:
             self._begin(label)
             if self._test.markers.load is not None:
                 raise UsageProblem(
@@ -154,7 +153,7 @@ class Hwperf:
         with AtTheCall():
             if setup is not None:
                 raise UsageProblem(_NO_SETUP)
-            with fakes_aside(), self._session.own_work():
+            with self._session.own_work(), fakes_aside():
                 subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
             self._test.there = loop.call
             try:
@@ -329,7 +328,7 @@ class Hwperf:
 
     def _measured(self, subject: Subject, label: str) -> Run:
         measure = measure_if_repeatable if self._test.markers.by_all else self._session.measure
-        with fakes_aside():
+        with self._session.own_work(), fakes_aside():
             run = measure(self._item, subject, label)
         self._test.measured.add(label)
         self._keep(run)

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,7 @@ from pytest_hwperf.checkout.revision import Revision
 from pytest_hwperf.gate.channel import Ended, Ready
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.turns import Turns
-from pytest_hwperf.host.fakes import RealClock, fakes_aside
+from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.host.launch import is_child_of
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.source_files import loaded_files, modules_before_pytest
@@ -300,9 +300,9 @@ def _disable_memray(config: pytest.Config) -> None:
         config.pluginmanager.unregister(name=_MEMRAY)
 
 
-def _end_with(parent: int) -> None:
+def _end_with(parent: int, sleep: Callable[[float], object] = time.sleep) -> None:
     while is_child_of(parent):
-        RealClock.sleep(1)
+        sleep(1)
     os._exit(1)
 
 

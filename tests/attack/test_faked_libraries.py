@@ -6,6 +6,7 @@ Each session is one of `python -m benchmarks faked`, which tries many more. Sign
 from importlib.util import find_spec
 
 import pytest
+
 from benchmarks.code import faked
 
 pytestmark = pytest.mark.live

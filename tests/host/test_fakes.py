@@ -202,3 +202,15 @@ def test_a_folder_that_is_never_there_ends_with_a_reason(monkeypatch: pytest.Mon
     monkeypatch.setattr(tempfile, "mkdtemp", mock.Mock(side_effect=FileNotFoundError))
     with pytest.raises(WorkerError, match="no temporary folder can be kept in"), workdirs.workdir():
         pass
+
+
+@pytest.mark.parametrize("fake", [None, "", 0, str, sum])
+def test_what_is_no_fake_elsewhere_stays_there(monkeypatch: pytest.MonkeyPatch, fake: object) -> None:
+    """None may stand for a function, and is what many variables hold."""
+    other = ModuleType("holds_the_same")
+    vars(other)["held"] = fake
+    monkeypatch.setitem(sys.modules, "holds_the_same", other)
+    monkeypatch.setattr(os, "getcwd", fake)
+    with fakes_aside():
+        assert fake is vars(other)["held"]
+        assert fake is not os.getcwd
