@@ -125,8 +125,8 @@ class _Fake:
 
 
 @dataclass(slots=True)
-class _State:
-    """Whose turn it is, and what was found when it was last looked at."""
+class _Library:
+    """What is known of Python's library: what was noted, whose turn it is, and what was found at the last look."""
 
     places: list[_Place] = field(default_factory=list)
     own: dict[str, tuple[ModuleType, dict[str, object]]] = field(default_factory=dict)  # modules of this package
@@ -138,7 +138,7 @@ class _State:
     seen: tuple[object, ...] = ()  # what `aside` was made of
 
 
-_STATE = _State()
+_LIBRARY = _Library()
 
 
 def note() -> None:
@@ -152,7 +152,7 @@ def note() -> None:
         if not issubclass(one, BaseException | Enum)
     }
     here = sys.modules[__name__]
-    _STATE.places = [
+    _LIBRARY.places = [
         *(_place(module) for module in (*_TABLE, here)),
         *(_place_of_class(one) for one in classes.values()),
         _Place(sys.modules, modules, sys.modules),
@@ -187,14 +187,14 @@ def _contents(module: ModuleType) -> dict[str, object]:
 
 def _note_own() -> None:
     """Note what the modules of this package hold that were loaded since, where nothing is faked."""
-    _STATE.finders = [*sys.meta_path]
-    if len(sys.modules) == _STATE.loaded:
+    _LIBRARY.finders = [*sys.meta_path]
+    if len(sys.modules) == _LIBRARY.loaded:
         return
-    _STATE.loaded = len(sys.modules)
+    _LIBRARY.loaded = len(sys.modules)
     for name in [name for name in sys.modules if name.startswith(_OWN)]:
-        module, known = sys.modules[name], _STATE.own.get(name)
+        module, known = sys.modules[name], _LIBRARY.own.get(name)
         if known is None or known[0] is not module:
-            _STATE.own[name] = module, {key: one for key, one in _contents(module).items() if _is_foreign(one)}
+            _LIBRARY.own[name] = module, {key: one for key, one in _contents(module).items() if _is_foreign(one)}
 
 
 def _find() -> list[_Fake]:
@@ -206,22 +206,22 @@ def _find() -> list[_Fake]:
     if _thread.start_new_thread is not _START_THREAD:
         RealClock.sleep = staticmethod(time.sleep)
         return []
-    differing = [place for place in _STATE.places if place.differs()]
+    differing = [place for place in _LIBRARY.places if place.differs()]
     if not differing:
         return []
     found = [fake for place in differing for fake in place.fakes()]
     seen = (len(sys.modules), *(part for one in found for part in (one.owner, one.name, one.fake)))
-    if len(seen) == len(_STATE.seen) and all(one is two for one, two in zip(seen, _STATE.seen, strict=True)):
-        return _STATE.aside
-    _STATE.seen = seen
+    if len(seen) == len(_LIBRARY.seen) and all(one is two for one, two in zip(seen, _LIBRARY.seen, strict=True)):
+        return _LIBRARY.aside
+    _LIBRARY.seen = seen
     return [*found, *_copies(found)]
 
 
 def _copies(found: list[_Fake]) -> Iterator[_Fake]:
     """Yield what other modules hold of fakes: what they took from Python's library by name."""
-    places = {id(place.owner) for place in _STATE.places}
+    places = {id(place.owner) for place in _LIBRARY.places}
     # What is Python's own, as `str` in the place of a function, or None, is no fake where it stands elsewhere.
-    usual = {id(value) for place in _STATE.places for value in place.real.values()}
+    usual = {id(value) for place in _LIBRARY.places for value in place.real.values()}
     real = {
         id(one.fake): one.real
         for one in found
@@ -231,7 +231,7 @@ def _copies(found: list[_Fake]) -> Iterator[_Fake]:
     for name, module in modules.items():
         if not isinstance(module, ModuleType) or id(module) in places:  # anything may stand in for a module
             continue
-        held, own = _contents(module), _STATE.own.get(name)
+        held, own = _contents(module), _LIBRARY.own.get(name)
         noted = own[1] if own is not None and own[0] is module else {}
         for key, value in [*held.items()]:
             wanted = noted[key] if key in noted else real.get(id(value), value)
@@ -242,29 +242,29 @@ def _copies(found: list[_Fake]) -> Iterator[_Fake]:
 def _begin_work() -> None:
     found = _find()
     if found:
-        _STATE.their_finders, sys.meta_path[:] = [*sys.meta_path], _STATE.finders  # type: ignore[assignment]
+        _LIBRARY.their_finders, sys.meta_path[:] = [*sys.meta_path], _LIBRARY.finders  # type: ignore[assignment]
     else:
-        _STATE.seen = ()
+        _LIBRARY.seen = ()
         _note_own()
-    _STATE.aside, _STATE.at_work = found, True
+    _LIBRARY.aside, _LIBRARY.at_work = found, True
     for one in found:
         one.put(one.real)
 
 
 def _end_work() -> None:
-    if len(sys.modules) != _STATE.loaded:
+    if len(sys.modules) != _LIBRARY.loaded:
         _note_own()
-    _STATE.at_work = False
-    for one in reversed(_STATE.aside):
+    _LIBRARY.at_work = False
+    for one in reversed(_LIBRARY.aside):
         one.put(one.fake)
-    if _STATE.aside:
-        sys.meta_path[:] = _STATE.their_finders  # type: ignore[assignment]
+    if _LIBRARY.aside:
+        sys.meta_path[:] = _LIBRARY.their_finders  # type: ignore[assignment]
 
 
 @contextmanager
 def fakes_aside() -> Iterator[None]:
     """Let this package work with what Python itself has; the fakes of the tests are in place again afterwards."""
-    if _STATE.at_work:
+    if _LIBRARY.at_work:
         yield
         return
     _begin_work()
@@ -277,7 +277,7 @@ def fakes_aside() -> Iterator[None]:
 @contextmanager
 def fakes_in_place() -> Iterator[None]:
     """Let code of the tests run with its fakes, those included that it makes or ends meanwhile."""
-    if not _STATE.at_work:
+    if not _LIBRARY.at_work:
         yield
         return
     _end_work()
@@ -295,7 +295,7 @@ def faked_clock() -> str:
 
 def faked() -> tuple[str, ...]:
     """Return the names of what the tests have replaced, as `subprocess.Popen`, while this package works."""
-    return tuple(f"{getattr(one.owner, '__name__', 'sys.modules')}.{one.name}" for one in _STATE.aside)
+    return tuple(f"{getattr(one.owner, '__name__', 'sys.modules')}.{one.name}" for one in _LIBRARY.aside)
 
 
 note()

@@ -24,11 +24,11 @@ from pytest_hwperf.records.errors import WorkerError
 @pytest.fixture(autouse=True)
 def _noted() -> Iterator[None]:
     """Let what stands in each place at the beginning of a test be real, also where this session itself is watched."""
-    before = fakes._STATE
-    fakes._STATE = fakes._State()
+    before = fakes._LIBRARY
+    fakes._LIBRARY = fakes._Library()
     fakes.note()
     yield
-    fakes._STATE = before
+    fakes._LIBRARY = before
 
 
 @pytest.mark.parametrize(
