@@ -92,7 +92,6 @@ def _session(config: pytest.Config) -> "SessionState":
     return session_of(config)
 
 
-@fakes_aside()
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once for each scenario that it names, or for each built-in one, and for each point of its sweep."""
     names = metafunc.fixturenames
