@@ -198,7 +198,8 @@ def test_a_session_that_measures_nothing_loads_and_starts_nothing(tmp_path: Path
     """Also with the hooks run: options read, tests collected and passed."""
     body = (
         "import sys; own = {name for name in sys.modules if name.startswith('pytest_hwperf')}; "
-        "assert own == {'pytest_hwperf', *map('pytest_hwperf.plugin'.__add__, ['', '.options', '.settings'])}"
+        "parts = ['plugin', 'plugin.options', 'plugin.settings', 'host', 'host.fakes']; "
+        "assert own == {'pytest_hwperf', *map('pytest_hwperf.'.__add__, parts)}"
     )
     assert session_of(tmp_path, body) == (set(), [])
 

@@ -7,8 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_hwperf.host import signals
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import end_group
+from pytest_hwperf.records.errors import WorkerError
 
 # What git sets for its hooks: with them, every command here would work on the hook's repository. See
 # `git rev-parse --local-env-vars`; configuration (GIT_CONFIG_COUNT …) is kept, since it is the user's.
@@ -72,6 +74,10 @@ def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0, protocol: 
     except FileNotFoundError:
         return GitResult(code=_ABSENT, output="", complaint="git is not installed")
     try:
+        signals.own(process)
+    except WorkerError as error:
+        return GitResult(code=_ABSENT, output="", complaint=str(error))
+    try:
         output, errors = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         _kill(process)
@@ -80,6 +86,8 @@ def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0, protocol: 
         with uninterrupted():
             _kill(process)
         raise
+    finally:
+        signals.let_go(process.pid)
     return GitResult(
         code=process.returncode,
         output=os.fsdecode(output).removesuffix("\n"),

@@ -27,6 +27,7 @@ from pytest_hwperf.checkout import bundle
 from pytest_hwperf.fleet.project import BUNDLE, SHARED, unpack
 from pytest_hwperf.host.interruption import outlive_signals
 from pytest_hwperf.host.launch import started
+from pytest_hwperf.host.signals import send_to_this_process
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import HwperfError, WorkerError
@@ -178,7 +179,7 @@ def end_with(descriptor: int) -> None:
     """End this process when a descriptor is closed: by SIGTERM, which lets dask end its work, then at once."""
     while os.read(descriptor, 1 << 12):
         pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    send_to_this_process(signal.SIGTERM)
     sleep(_GRACE_S)
     os._exit(1)
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any, Self, cast
 
-from pytest_hwperf.host import pair_parent, workdirs
+from pytest_hwperf.host import pair_parent, signals, workdirs
 from pytest_hwperf.host.interruption import uninterrupted
-from pytest_hwperf.host.launch import KILL, Command, Launched, environment_of, hold, inherited, sockets, start
+from pytest_hwperf.host.launch import Command, Launched, environment_of, hold, inherited, sockets, start
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.evidence import Side
@@ -143,7 +143,7 @@ class Parent:
             )
         with uninterrupted():
             self._send({"sides": told})
-            pids = self._answer("forked", _FORK_S)["forked"]
+            pids = {side: signals.own_child(pid) for side, pid in self._answer("forked", _FORK_S)["forked"].items()}
         for _, theirs in self.connections.values():
             theirs.close()
         return {side: Launched(process=Child(pids[side], side, self), log=self.folder / side / "log") for side in pids}
@@ -210,11 +210,3 @@ class Child:
         if code is None:
             raise subprocess.TimeoutExpired(self.side, timeout or 0.0)
         return code
-
-    def kill(self) -> None:
-        """End it."""
-        self.send_signal(KILL)
-
-    def send_signal(self, sig: int) -> None:
-        """Send it a signal."""
-        os.kill(self.pid, sig)

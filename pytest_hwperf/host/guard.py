@@ -103,7 +103,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     group = wait_for_end(launcher)
-    if group:
+    if group and int(group) > 1:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(int(group), signal.SIGKILL)
     end_marked(mark)

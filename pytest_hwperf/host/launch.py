@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_hwperf.host import guard
+from pytest_hwperf.host import guard, signals
 from pytest_hwperf.host.files import why_full
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.pair_parent import STARTED
@@ -120,10 +120,6 @@ class Running(Protocol):
 
     def wait(self, timeout: float | None = None) -> int: ...
 
-    def kill(self) -> None: ...
-
-    def send_signal(self, sig: int) -> None: ...
-
 
 @dataclass(slots=True, kw_only=True)
 class Launched:
@@ -139,6 +135,7 @@ class Launched:
         with uninterrupted():
             end_group(self.process)
             self.process.wait()
+            signals.let_go(self.process.pid)
             if self.mark:
                 guard.end_marked(self.mark)
             if self.guard is not None:
@@ -147,7 +144,7 @@ class Launched:
     def interrupt(self) -> None:
         """Send it what Ctrl-C sends; it may have ended."""
         with suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGINT)
+            signals.send(self.process.pid, signal.SIGINT)
 
     def log_tail(self) -> str:
         """Return the last lines of its output, for an error; where its folder is full, that is the reason of all."""
@@ -161,11 +158,6 @@ class Launched:
         return "\n".join(["The end of its log:", *(f"  {line}" for line in lines[-_LOG_TAIL:])])
 
 
-KILL = signal.SIGTERM  # on Windows it ends a process at once
-if sys.platform != "win32":
-    KILL = signal.SIGKILL
-
-
 def end_group(process: Running, *, at_once: bool = True) -> None:
     """Kill a process with all that it has started, or ask all of them to end, where the system can; it may have ended.
 
@@ -174,13 +166,15 @@ def end_group(process: Running, *, at_once: bool = True) -> None:
     if sys.platform != "win32":
         # The group has ended by itself, which is the usual case; macOS refuses one whose end nobody has waited for.
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, KILL if at_once else signal.SIGTERM)
+            signals.send_to_group(process.pid, signals.KILL if at_once else signal.SIGTERM)
+        return
+    if not signals.is_own(process.pid):
         return
     import psutil
 
     with suppress(psutil.NoSuchProcess):
         started = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
+        signals.send(process.pid, signals.KILL)
         for one in started:
             with suppress(psutil.NoSuchProcess):
                 one.kill()
@@ -204,7 +198,7 @@ def hold(pid: int, *, still: bool) -> None:
     """Stop a process, or let it go on; on Windows it never stops. It may have ended."""
     if sys.platform != "win32":
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGSTOP if still else signal.SIGCONT)
+            signals.send(pid, signal.SIGSTOP if still else signal.SIGCONT)
 
 
 _FIRST_FREE = 3  # the descriptors before are those of the standard streams
@@ -269,7 +263,7 @@ def run_to_end(
         except BaseException:
             if timeout_s is None:
                 with uninterrupted(), suppress(subprocess.TimeoutExpired):
-                    process.terminate()
+                    signals.send(process.pid, signal.SIGTERM)
                     process.communicate(timeout=_LAST_WORK_S)
             raise
     texts = (output.decode(errors="replace"), errors.decode(errors="replace"))
@@ -320,9 +314,11 @@ def start(
         try:
             if is_guarded:
                 watching = subprocess.Popen(guarding, bufsize=0, cwd="/", start_new_session=True, **quiet)  # noqa: S603 - our own program
+                signals.own(watching)
             process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this and the user's own arguments
                 command, cwd=directory, env=own, start_new_session=True, **streams
             )
+            signals.own(process)
         except OSError as error:
             if watching is None and is_guarded:
                 raise WorkerError(f"no guard of a fresh process can be started: {error}") from error
@@ -336,5 +332,6 @@ def start(
 
 
 def _end_guard(process: "subprocess.Popen[bytes]") -> None:
-    process.kill()
+    signals.send(process.pid, signals.KILL)
     process.communicate()
+    signals.let_go(process.pid)

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from pytest_hwperf.host.asked_metadata import AskedMetadata
+from pytest_hwperf.host.fakes import note
 from pytest_hwperf.host.files import is_file, mapped_files
 from pytest_hwperf.records.structs import Record
 
@@ -236,6 +237,7 @@ def watch() -> OpenedFiles:
         setattr(os, name, _Asking(getattr(os, name), found.ask))
     os.fspath = _Asking(os.fspath, found.name)
     os.open = _Asking(os.open, found.name)  # whose audit event has no `dir_fd`
+    note()  # else what this package does itself would not be watched
     return found
 
 

@@ -7,6 +7,9 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from pytest_hwperf.host.fakes import faked_clock
+from pytest_hwperf.records.messages import Statement, state
+
 T = TypeVar("T")
 
 _COVERAGE = "coverage.py"
@@ -31,6 +34,15 @@ def tracers() -> tuple[str, ...]:
 def lasting_tracers() -> tuple[str, ...]:
     """Return those that `untraced` does not suspend: a debugger would lose its place, and a profiler its frames."""
     return tuple(name for name in tracers() if name != _COVERAGE)
+
+
+def why_untimed() -> Statement | None:
+    """Say why no call can be timed in this process; None where one can."""
+    if seen := lasting_tracers():
+        return state("traced", by=", ".join(seen))
+    if clock := faked_clock():
+        return state("clock faked", clock=clock)
+    return None
 
 
 def trace_conditions() -> dict[str, str]:

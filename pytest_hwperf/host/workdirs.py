@@ -19,6 +19,7 @@ if sys.platform != "win32":  # where nothing is locked, and nothing that another
 PREFIX = "hwperf-base-"
 _LOCK = ".lock"
 _SIGNATURE = "pytest-hwperf has made this folder and removes it with all that is in it"
+_TRIES = 1000  # of making a folder that other runs remove while it is empty
 _LONGEST_NOTE = 1 << 16  # bytes; a path has 4096 at most
 
 
@@ -54,7 +55,7 @@ def folder_of_process() -> Path:
 def private_folder() -> Path:
     """Return the private folder of this user that holds all temporary ones; it is made if needed."""
     place = _private_place()
-    while True:
+    for _ in range(_TRIES):
         with suppress(FileExistsError):
             place.mkdir(mode=0o700)
         with suppress(FileNotFoundError):  # another run has just removed it, since it was empty
@@ -64,6 +65,7 @@ def private_folder() -> Path:
                 f"{place} is not a folder of this user that is closed to all others (mode 700), which temporary files "
                 "need: remove it, or choose another temporary folder with TMPDIR"
             )
+    raise WorkerError(f"{place} is gone as soon as it is made: choose another temporary folder with TMPDIR")
 
 
 def goes_with_a_run(path: Path) -> bool:
@@ -141,7 +143,7 @@ def _give_back(folder: Path, lock: int | None) -> None:
 
 
 def _new(note: str) -> tuple[Path, int | None]:
-    while True:
+    for _ in range(_TRIES):
         try:
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=private_folder()))
         except FileNotFoundError:  # another run has just removed the private folder, which was empty
@@ -152,6 +154,7 @@ def _new(note: str) -> tuple[Path, int | None]:
         if lock is not None:  # else another run took the empty folder for that of a killed run
             os.write(lock, _signed(folder, note))
             return folder, lock
+    raise WorkerError(f"no temporary folder can be kept in {private_folder()}: each is gone as soon as it is made")
 
 
 def _lock(folder: Path, flags: int = 0) -> int | None:

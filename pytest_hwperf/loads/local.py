@@ -10,9 +10,9 @@ from array import array
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
-from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any
 
+from pytest_hwperf.host.fakes import RealClock
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.markers import LONGEST_S, Load
 from pytest_hwperf.records.messages import Remark, Statement
@@ -59,8 +59,8 @@ class Times:
 
 def wait_until(moment: float) -> None:
     """Sleep, and at the end only let others run: a plain loop would hold the interpreter's lock, which calls need."""
-    while (left := moment - perf_counter()) > 0:
-        sleep(max(0.0, left - _LATE_S))
+    while (left := moment - RealClock.perf_counter()) > 0:
+        RealClock.sleep(max(0.0, left - _LATE_S))
 
 
 def schedule(load: Load) -> Values:
@@ -124,7 +124,7 @@ _Make = Callable[[int, float, float], None]  # number, due, issued: makes that c
 
 def drive(load: Load, call: Call, times: Times) -> None:
     """Make the calls of a load, at most `in_flight` at once, and wait for the last."""
-    began, at_once = perf_counter(), load.at_once(waiting=False)
+    began, at_once = RealClock.perf_counter(), load.at_once(waiting=False)
     make = _noted(call, times, began)
     if at_once == 1:
         _alone(load, make, began, count())
@@ -145,7 +145,7 @@ def _noted(call: Call, times: Times, began: float) -> _Make:
         except Exception as error:  # noqa: BLE001 - whatever fails a call is counted, and the load goes on
             times.note_failure(error)
         else:
-            times.note(number, due, issued, perf_counter() - began)
+            times.note(number, due, issued, RealClock.perf_counter() - began)
 
     return make
 
@@ -161,15 +161,19 @@ def _alone(load: Load, make: _Make, began: float, numbers: Iterator[int]) -> Non
             return
         due = dues[number]
         wait_until(began + due)
-        late = max(0.0, perf_counter() - began - max(due, free))  # beyond the calls before, whose queue is no lag
+        late = max(
+            0.0, RealClock.perf_counter() - began - max(due, free)
+        )  # beyond the calls before, whose queue is no lag
         make(number, due, due + late)
-        free = perf_counter() - began
+        free = RealClock.perf_counter() - began
 
 
 def _follow(load: Load, make: _Make, began: float, first: int, step: int, stopped: Callable[[], bool]) -> None:
     """Make every `step`-th call, each when the one before has ended."""
     number = first
-    while (now := perf_counter() - began) < load.seconds and number < (load.most or math.inf) and not stopped():
+    while (
+        (now := RealClock.perf_counter() - began) < load.seconds and number < (load.most or math.inf) and not stopped()
+    ):
         make(number, now, now)
         number += step
 
@@ -181,7 +185,7 @@ def _side_by_side(load: Load, make: _Make, began: float, at_once: int) -> None:
         if load.is_open:
             for number, due in enumerate(schedule(load)):
                 wait_until(began + due)
-                work.append(pool.submit(make, number, due, perf_counter() - began))
+                work.append(pool.submit(make, number, due, RealClock.perf_counter() - began))
         else:
             work += [pool.submit(_follow, load, make, began, first, at_once, stop.is_set) for first in range(at_once)]
         for one in work:
@@ -207,7 +211,7 @@ async def drive_tasks(load: Load, call: AsyncCall, times: Times) -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         raise UsageProblem("a load of async calls needs an event loop of asyncio, and another one runs here") from None
-    began, free = perf_counter(), asyncio.Semaphore(load.at_once(waiting=True))
+    began, free = RealClock.perf_counter(), asyncio.Semaphore(load.at_once(waiting=True))
     ends = asyncio.get_running_loop().time() + _longest_s(load) if load.timeout_s else None
 
     async def make(number: int, due: float | None = None) -> None:
@@ -215,9 +219,9 @@ async def drive_tasks(load: Load, call: AsyncCall, times: Times) -> None:
         until = ends if ends is None or load.kind != "server" else ends - load.seconds + (due or 0.0)
         try:
             async with asyncio.timeout_at(until) as given, free:
-                issued = perf_counter() - began
+                issued = RealClock.perf_counter() - began
                 await call(number)
-                times.note(number, issued if due is None else due, issued, perf_counter() - began)
+                times.note(number, issued if due is None else due, issued, RealClock.perf_counter() - began)
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise  # it is the load that is cancelled, and not what the call waits for
@@ -228,7 +232,7 @@ async def drive_tasks(load: Load, call: AsyncCall, times: Times) -> None:
 
     async def follow(first: int, step: int) -> None:
         number = first
-        while perf_counter() - began < load.seconds and number < (load.most or math.inf):
+        while RealClock.perf_counter() - began < load.seconds and number < (load.most or math.inf):
             await make(number)
             number += step
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from time import perf_counter_ns
 from typing import Any
 
-from pytest_hwperf.host.tracing import lasting_tracers, untraced
+from pytest_hwperf.host.tracing import untraced, why_untimed
 from pytest_hwperf.measure.accuracy import (
     MOST_CLASSES,
     Predictions,
@@ -183,8 +183,8 @@ def ready_target(  # noqa: PLR0913 - how calls are made, by name
 
     Where the collector is held, garbage is meanwhile collected only where the target does it.
     """
-    if seen := lasting_tracers():
-        raise MeasurementError(f"nothing is timed here: {state('traced', by=', '.join(seen))}")
+    if (why := why_untimed()) is not None:
+        raise MeasurementError(f"nothing is timed here: {why}")
     loaded = subject.load()
     with loaded.scope():
         stream = loaded.stream()

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from io import IOBase
 from itertools import count, cycle, repeat
-from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from pytest_hwperf.host.clocks import cpu_seconds
+from pytest_hwperf.host.fakes import RealClock, fakes_in_place
 from pytest_hwperf.measure.items import Clock
 from pytest_hwperf.measure.stream import FirstCall, Loop, Stream
 from pytest_hwperf.records.errors import UsageProblem
@@ -33,7 +33,7 @@ class Pauses:
 
     def clock_ns(self) -> int:
         """Return the time on a clock that stands still between calls."""
-        return perf_counter_ns() - self.ns
+        return RealClock.perf_counter_ns() - self.ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,9 @@ class RoundStream(Stream):
         self._now: Arguments = ((), {})
         self.cpu_s = 0.0  # of the calls alone, with their threads and children
         self.thread_ns = 0  # of these, of the calling thread
-        super().__init__(self._call if rounds.interrupts else _bound(function, rounds.prepare()), None, loop)
+        with fakes_in_place():
+            given = None if rounds.interrupts else rounds.prepare()
+        super().__init__(self._call if given is None else _bound(function, given), None, loop)
         self.is_interrupted = rounds.interrupts
         self.caller = RoundStream._call.__code__ if rounds.interrupts else None
 
@@ -67,22 +69,22 @@ class RoundStream(Stream):
 
     @contextmanager
     def _prepared(self) -> Iterator[None]:
-        pauses, began = self.rounds.pauses, perf_counter_ns()
+        pauses, began = self.rounds.pauses, RealClock.perf_counter_ns()
         self._now = self.rounds.prepare()
-        pauses.ns += perf_counter_ns() - began
+        pauses.ns += RealClock.perf_counter_ns() - began
         yield
-        began = perf_counter_ns()
+        began = RealClock.perf_counter_ns()
         if self.rounds.teardown is not None:
             arguments, named = self._now
             self.rounds.teardown(*arguments, **named)
-        pauses.ns += perf_counter_ns() - began
+        pauses.ns += RealClock.perf_counter_ns() - began
 
-    def first(self, clock_ns: Clock = perf_counter_ns) -> FirstCall:
+    def first(self, clock_ns: Clock = RealClock.perf_counter_ns) -> FirstCall:
         return self.opening(1, clock_ns)[0]
 
     def opening(self, iterations: int, clock_ns: Clock) -> tuple[FirstCall, int]:
         """Make the first round; return its first call, and the nanoseconds of all."""
-        with self._prepared():
+        with fakes_in_place(), self._prepared():
             with self._counted():
                 first = super().first(clock_ns)
             if self.awaits:
@@ -93,7 +95,7 @@ class RoundStream(Stream):
             return first, round(first.seconds * _SECOND) + self._timed(iterations - 1, clock_ns)
 
     def round(self, iterations: int, clock_ns: Clock) -> int:
-        with self._prepared():
+        with fakes_in_place(), self._prepared():
             return self._timed(iterations, clock_ns)
 
     def _timed(self, count: int, clock_ns: Clock) -> int:
@@ -104,10 +106,10 @@ class RoundStream(Stream):
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        thread_ns, cpu_s = thread_time_ns(), cpu_seconds()
+        thread_ns, cpu_s = RealClock.thread_time_ns(), cpu_seconds()
         yield
         self.cpu_s += cpu_seconds() - cpu_s
-        self.thread_ns += thread_time_ns() - thread_ns
+        self.thread_ns += RealClock.thread_time_ns() - thread_ns
 
     def _times(self, count: int, clock_ns: Clock, deadline_ns: float) -> Values:
         if not self.is_interrupted:

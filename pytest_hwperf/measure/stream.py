@@ -5,6 +5,7 @@ import sys
 import threading
 from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from queue import SimpleQueue
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_hwperf.host.fakes import RealClock, fakes_in_place
 from pytest_hwperf.host.nvidia import allocations, is_on_gpu, waiter
 from pytest_hwperf.host.tracing import untraced_wait
 from pytest_hwperf.measure.items import Clock, ItemTimes, consuming, consuming_async, is_stream
@@ -41,17 +43,20 @@ class OwnLoop:
 
             _refuse_within_a_loop()
             self._runner = asyncio.Runner()
-            self._runner.get_loop()
+            with suppress(AttributeError):  # of a loop that is not Python's, and reads no clock of Python
+                self._runner.get_loop().time = RealClock.monotonic  # type: ignore[method-assign]
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work` and return its value."""
         self.open()
         assert self._runner is not None  # noqa: S101 - for the type checker
-        return self._runner.run(work)
+        with fakes_in_place():
+            return self._runner.run(work)
 
     def call(self, work: Callable[[], T]) -> T:
         """Call a plain function in the thread in which calls are made, and return its value."""
-        return work()
+        with fakes_in_place():
+            return work()
 
     def close(self) -> None:
         runner, self._runner = self._runner, None
@@ -82,9 +87,10 @@ class TestLoop:
         if self._left is not None:
             work.close()
             raise self._left
-        self._asked.put((work, sys.gettrace() is not None))
         value: T
-        value, error = self._answers.get()
+        with fakes_in_place():
+            self._asked.put((work, sys.gettrace() is not None))
+            value, error = self._answers.get()
         if error is not None:
             raise error
         return value

@@ -16,12 +16,12 @@ from time import perf_counter_ns
 from types import ModuleType
 from typing import Literal, Protocol
 
+from pytest_hwperf.host.fakes import fakes_aside, fakes_in_place
 from pytest_hwperf.host.memory import give_back_free
 from pytest_hwperf.host.source_files import is_of_this_package
-from pytest_hwperf.host.tracing import lasting_tracers, untraced
+from pytest_hwperf.host.tracing import untraced, why_untimed
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.records.errors import MeasurementError
-from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.metrics import BOARD_MEMORY, METRICS, taken_by
 
 # Parts of what a test takes. What is nobody's part, as the work of pytest, of its plugins and of this package, is "".
@@ -97,7 +97,8 @@ class Startup:
         now = self.clock_ns()
         self.spent_ns[self._part] += now - self._last
         if self._enter is not None and part != self._part:
-            self._enter("" if part == THIRD_PARTY else part)
+            with fakes_aside():  # those that a fixture has just made, or code that is imported
+                self._enter("" if part == THIRD_PARTY else part)
         self._part, self._last = part, now
 
 
@@ -172,7 +173,7 @@ def measure_memory(
     the series holds the bytes after each of them, where `growing` asks for it. What `boards` find is `gpu_memory`;
     nothing where no GPU is used.
     """
-    if reason := _traced() or probe.reason:
+    if reason := _untimed() or probe.reason:
         asked = [metric for metric in taken_by("memory") if boards or not METRICS[metric].of_gpu]
         return WorkerResult(values={}, reasons=dict.fromkeys(asked, reason), notes=[], runs=[])
     with startup.part(FIRST):
@@ -262,7 +263,7 @@ def measure_cold_start(imports: Sequence[str], load: Load, startup: Startup) -> 
     The page cache is warm. `cold_warm_call`, the median of the five calls that follow, is the part that stays;
     `cold_start`, the sum of all others, leaves it out.
     """
-    if reason := _traced():
+    if reason := _untimed():
         return WorkerResult(values={}, reasons=dict.fromkeys(taken_by("cold"), reason), notes=[], runs=[])
     return untraced(partial(_start_cold, imports, load, startup))
 
@@ -271,12 +272,12 @@ def _start_cold(imports: Sequence[str], load: Load, startup: Startup) -> WorkerR
     with startup.part(LOAD):
         _import(imports, startup)
         call = load()
-    with startup.part(FIRST):
+    with fakes_in_place(), startup.part(FIRST):
         call()
     warm = list[int]()
     for _ in range(_STEADY_CALLS):
         before = startup.spent_ns[LATER]
-        with startup.part(LATER):
+        with fakes_in_place(), startup.part(LATER):
             call()
         warm.append(startup.spent_ns[LATER] - before)
     values = {metric: startup.spent_ns[part] / _SECOND for metric, part in _STARTS.items()}
@@ -286,10 +287,9 @@ def _start_cold(imports: Sequence[str], load: Load, startup: Startup) -> WorkerR
     return WorkerResult(values=values, reasons={}, notes=notes, runs=[])
 
 
-def _traced() -> str:
-    """Return why nothing can be measured in this process, "" where nothing observes it."""
-    seen = lasting_tracers()
-    return str(state("traced", by=", ".join(seen))) if seen else ""
+def _untimed() -> str:
+    """Return why nothing can be measured in this process, "" where something can."""
+    return str(why_untimed() or "")
 
 
 def _note(metric: str, read: Callable[[], int], values: dict[str, float], reasons: dict[str, str]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.plugin.options import register
 from pytest_hwperf.plugin.settings import OPTIONS, read_flag, read_settings
 
@@ -46,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+@fakes_aside()
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Note what this process uses and opens, if it was told to, before any code of the tree is run."""
     if _WORKER in os.environ:
@@ -78,6 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
         _session(config)
 
 
+@fakes_aside()
 def _session(config: pytest.Config) -> "SessionState":
     """Load the hooks that measure, unless they are there, and return what all tests share."""
     from pytest_hwperf.plugin.session import session_of
@@ -106,6 +109,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.hookimpl(trylast=True)
+@fakes_aside()
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Read the markers of all tests, those included that a conftest has just added; end the session at a bad one."""
     if config.pluginmanager.has_plugin("hwperf-hooks") or _concerns(items):
@@ -125,6 +129,7 @@ def _concerns(items: list[pytest.Item]) -> bool:
 
 
 @pytest.fixture(name="hwperf")  # the module `hwperf` of this package becomes its attribute of that name
+@fakes_aside()
 def hwperf_fixture(request: pytest.FixtureRequest) -> "Hwperf":
     """Measure: call it with the fixture `scenario`, or with a callable, its arguments and `y_true=`, `batch_size=`."""
     shared = _session(request.config)
@@ -137,6 +142,7 @@ def hwperf_fixture(request: pytest.FixtureRequest) -> "Hwperf":
 
 
 @pytest.fixture
+@fakes_aside()
 def scenario(request: pytest.FixtureRequest, hwperf_model: Any, hwperf_data: Any) -> "ReadyScenario":
     """Give the model of `hwperf_model` in one runtime, on the data of `hwperf_data`; see the marker `hwscenarios`."""
     from pytest_hwperf.plugin.scenarios import ready_scenario
@@ -182,6 +188,7 @@ def hwperf_data() -> Any:
 
 
 @pytest.fixture
+@fakes_aside()
 def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
     """Meter the energy of your own block: `with energy_meter.window() as reading: ...`, then `reading.joules`."""
     from pytest_hwperf.meters.energy_window import EnergyMeter
@@ -193,6 +200,7 @@ def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
 
 
 @pytest.fixture
+@fakes_aside()
 def memory_meter(request: pytest.FixtureRequest) -> "MemoryWindows":
     """Measure the memory of your own block: `with memory_meter.window() as reading: ...`, then `reading.peak_bytes`."""
     from pytest_hwperf.meters.memory import MemoryWindows

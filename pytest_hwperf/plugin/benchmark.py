@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.measure.rounds import Rounds, arguments_of, refuse_used_up
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import BODY_ENDED, node_of, session_of, test_of
@@ -242,5 +243,6 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Add to the run of a test what its body has set on the fixture."""
     result = yield
     if _BENCHMARK in item.stash:
-        item.stash[_BENCHMARK].finish()
+        with fakes_aside():
+            item.stash[_BENCHMARK].finish()
     return result

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.plugin.failure import draw_failure
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.records.run import replace
@@ -61,6 +62,7 @@ class Collector:
         self._usage_problem |= getattr(report, "hwperf_usage", False)
 
     @pytest.hookimpl(tryfirst=True)
+    @fakes_aside()
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the result of a test, and whether it passed: nothing of a failed or xfailed one becomes a baseline."""
         draw_failure(report)
@@ -76,11 +78,13 @@ class Collector:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
         """Save and write what was asked for, before anyone else ends the session; note that it has come to its end."""
-        self._finish(session, exitstatus)
+        with fakes_aside():
+            self._finish(session, exitstatus)
         result = yield
         self._ended = session
         return result
 
+    @fakes_aside()
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """Correct the exit code in the report of a shard, where another plugin has changed it since."""
         code = self._ended.exitstatus if self._ended else pytest.ExitCode.INTERNAL_ERROR
@@ -152,6 +156,7 @@ class Collector:
 
         return (shard_of_session(self._config, exitstatus, tuple(self._ends.failed)),)
 
+    @fakes_aside()
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._report is not None:
             from pytest_hwperf.plugin.reporting import show

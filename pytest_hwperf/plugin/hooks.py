@@ -2,13 +2,13 @@
 
 import os
 import traceback
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_hwperf.host.fakes import RealClock, fakes_aside, fakes_in_place
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT
 from pytest_hwperf.plugin.collector import Collector
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _LONG_S = 1.0  # of a fixture that trains: less is not worth a word
 
 
+@fakes_aside()
 def pytest_configure(config: pytest.Config) -> None:
     """Choose what this process does with a measurement, check what the settings name, and collect results."""
     settings, root = read_settings(config), str(config.rootpath)
@@ -77,6 +78,7 @@ def _use_own_cache(config: pytest.Config) -> None:
     patch.setenv(CACHE_VARIABLE, str(stack.enter_context(workdir())))
 
 
+@fakes_aside()
 def pytest_report_header(config: pytest.Config) -> str | list[str] | None:
     """Say what is compared with what; nothing in a run that neither compares nor saves."""
     state = session_of(config)
@@ -171,11 +173,13 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     failed = session.testsfailed and not option.continue_on_collection_errors  # then pytest runs nothing either
     if option.collectonly or failed or not (state.judges and state.settings.compares) or hasattr(config, "workerinput"):
         return (yield)
-    from pytest_hwperf.plugin.gate import rerun
+    with fakes_aside():
+        from pytest_hwperf.plugin.gate import rerun
 
     with interruptible():  # SIGTERM too ends this session as Ctrl-C does: what was decided is shown
         try:
-            rerun(session)
+            with fakes_aside():
+                rerun(session)
         except (pytest.UsageError, pytest.exit.Exception):
             raise
         except Exception as error:
@@ -186,6 +190,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 
 @pytest.hookimpl(tryfirst=True)
+@fakes_aside()
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin every try of a test empty: plugins that rerun a test keep the item."""
     begin_try(item)
@@ -201,9 +206,9 @@ def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
     """Note which fixtures train for long: fresh processes train again."""
-    began = perf_counter()
+    began = RealClock.perf_counter()
     value = yield
-    if (took_s := perf_counter() - began) >= _LONG_S:
+    if (took_s := RealClock.perf_counter() - began) >= _LONG_S:
         from pytest_hwperf.plugin.watching import trains
 
         if trains(fixturedef.func):
@@ -219,27 +224,44 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     place before a plugin makes a plain function of it, a method before unittest calls it. One that is refused runs as
     it is, where nothing is measured.
     """
-    test, state, body = test_of(item), session_of(item.config), None
+    with fakes_aside():
+        stand_in = _begin_call(item)
+        body: Any = None
+        if stand_in is not None and isinstance(item, pytest.Function):
+            body, item.obj = item.obj, stand_in
+        try:
+            with fakes_in_place():
+                result = yield  # a body that fails by itself is not judged
+        finally:
+            if body is not None and isinstance(item, pytest.Function):
+                item.obj = body
+        _judge(item)
+        return result
+
+
+def _begin_call(item: pytest.Item) -> Callable[..., Any] | None:
+    """Refuse a test that cannot be measured; return what measures the body of one that has no fixture for it."""
+    test, state = test_of(item), session_of(item.config)
     if test.markers.refusal and not state.settings.disable:
         path, line, _ = item.location
         pytest.fail(f"{path}:{(line or 0) + 1}: {test.markers.refusal}", pytrace=False)
     asks = is_measured(item) and not test.markers.refusal and "hwperf" not in getattr(item, "fixturenames", ())
-    if isinstance(item, pytest.Function) and asks:
-        from pytest_hwperf.plugin.calls import stand_in
+    if not (isinstance(item, pytest.Function) and asks):
+        return None
+    from pytest_hwperf.plugin.calls import stand_in
 
-        body, item.obj = item.obj, stand_in(item)
-    try:
-        result = yield  # a body that fails by itself is not judged
-    finally:
-        if body is not None and isinstance(item, pytest.Function):
-            item.obj = body
+    return stand_in(item)
+
+
+def _judge(item: pytest.Item) -> None:
+    """Fail a measured test by its verdicts."""
+    test, state = test_of(item), session_of(item.config)
     if state.judges and (is_measured(item) or test.markers.left_out) and not test.has_failed:
         from pytest_hwperf.plugin.judging import judge_test
 
         test.failure = judge_test(item)
         if test.failure:
             pytest.fail(test.failure, pytrace=False)
-    return result
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -251,7 +273,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
     """Note the timer of pytest-timeout, to stop it during waits for fresh processes."""
-    item.stash[TIMER] = (settings, perf_counter())
+    item.stash[TIMER] = (settings, RealClock.perf_counter())
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -264,6 +286,12 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put the result of a test on its report as plain data, which xdist sends from worker to controller."""
     report = yield
+    with fakes_aside():
+        _note_on(report, item)
+    return report
+
+
+def _note_on(report: pytest.TestReport, item: pytest.Item) -> None:
     noted: Any = report  # pytest lets plugins add to a report
     test, in_pairs = test_of(item), session_of(item.config).gate is not None
     if report.when == "call":
@@ -285,7 +313,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         noted.hwperf = plain_result(item, [])
     if report.when == "teardown" and report.passed and test.counted:
         noted.hwperf_counted = test.counted
-    return report
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.measure.rounds import Rounds, refuse_used_up
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Loop, OwnLoop, TestLoop
@@ -86,12 +87,11 @@ class Hwperf:
             UsageProblem: invalid arguments.
             MeasurementError: empty data, NaN outputs, or predictions of another length than `y_true`.
         """
-        with AtTheCall(), closing(OwnLoop()) as loop:
+        with AtTheCall(), self._session.own_work(), fakes_aside(), closing(OwnLoop()) as loop:
             if setup is not None:
                 rounds = rounds_after(setup, target, args, kwargs, y_true=y_true, batch_size=batch_size)
                 return self.in_rounds(target, rounds, label)
-            with self._session.own_work():
-                subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
+            subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
             return self._measured(subject, label)
 
     def in_rounds(self, target: Any, rounds: Rounds, label: str = "") -> Run:
@@ -106,7 +106,7 @@ class Hwperf:
             UsageProblem: a second measurement of the test, or one under a load.
             MeasurementError: the first call returns NaN.
         """
-        with AtTheCall(), closing(OwnLoop()) as loop:
+        with AtTheCall(), self._session.own_work(), fakes_aside(), closing(OwnLoop()) as loop:
             self._begin(label)
             if self._test.markers.load is not None:
                 raise UsageProblem(
@@ -153,7 +153,7 @@ class Hwperf:
         with AtTheCall():
             if setup is not None:
                 raise UsageProblem(_NO_SETUP)
-            with self._session.own_work():
+            with self._session.own_work(), fakes_aside():
                 subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
             self._test.there = loop.call
             try:
@@ -184,7 +184,7 @@ class Hwperf:
         Raises:
             UsageProblem: a bad name, value, direction or margin, or a name recorded twice.
         """
-        with AtTheCall():
+        with AtTheCall(), fakes_aside():
             self._check_time()
             check_recorded(name, value, better)
             size = RECORDED_MARGIN if margin is None else parse_size(margin, "relative")
@@ -224,7 +224,7 @@ class Hwperf:
         Raises:
             UsageProblem: an unknown scenario, an unfitted estimator, calibration rows that are test rows.
         """
-        with AtTheCall():
+        with AtTheCall(), fakes_aside():
             self._check_time()
             data = (X, y, X_calibration)
             found, skips = ready_scenarios(self._item, estimator, data, names=names, threads=threads)
@@ -260,7 +260,7 @@ class Hwperf:
         from pytest_hwperf.gate.models import compare_models
         from pytest_hwperf.plugin.progress import line_of, show_pairs
 
-        with AtTheCall():
+        with AtTheCall(), fakes_aside():
             self._check_time()
             if not self._session.judges:
                 return ()
@@ -328,7 +328,8 @@ class Hwperf:
 
     def _measured(self, subject: Subject, label: str) -> Run:
         measure = measure_if_repeatable if self._test.markers.by_all else self._session.measure
-        run = measure(self._item, subject, label)
+        with self._session.own_work(), fakes_aside():
+            run = measure(self._item, subject, label)
         self._test.measured.add(label)
         self._keep(run)
         return run

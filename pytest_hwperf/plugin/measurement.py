@@ -3,15 +3,15 @@
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, nullcontext
-from datetime import UTC, datetime
 from statistics import median
 
 import pytest
 
 from pytest_hwperf.host.clocks import ThreadTime, thread_times, times_since
 from pytest_hwperf.host.disturbance import Interference, snapshot
+from pytest_hwperf.host.fakes import wall_clock
 from pytest_hwperf.host.machine import read_peaks
-from pytest_hwperf.host.tracing import lasting_tracers, trace_conditions
+from pytest_hwperf.host.tracing import trace_conditions, why_untimed
 from pytest_hwperf.measure.accuracy import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
@@ -92,7 +92,7 @@ def empty_run(config: pytest.Config, test: str, label: str = "") -> Run:
         machine=shared.machine,
         revision=shared.revision.commit,
         changed=shared.revision.changed,
-        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        started_at=wall_clock().isoformat(timespec="milliseconds"),
         samples=(),
         conditions={},
         context={},
@@ -102,8 +102,8 @@ def empty_run(config: pytest.Config, test: str, label: str = "") -> Run:
 
 def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     """Measure everything of `subject` that can be measured in this process."""
-    if seen := called_there(item, lasting_tracers):
-        return _measured_untimed(item, subject, label, seen)
+    if (why := called_there(item, why_untimed)) is not None:
+        return _measured_untimed(item, subject, label, why)
     shared, rows, idle = session_of(item.config), subject.rows, IdlePower(item)
     instructions, absent = instruction_meter_of(item)
     loaded, run, traced = _loaded(item, subject), empty_run(item.config, node_of(item), label), trace_conditions()
@@ -203,7 +203,7 @@ def _time_stages(subject: Subject, loaded: LoadedSubject, limits: SamplingLimits
     return time_named(subject.stages, stream, limits)
 
 
-def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Sequence[str]) -> Run:
+def _measured_untimed(item: pytest.Item, subject: Subject, label: str, why: Statement) -> Run:
     """Call once, and take only what needs no clock: whatever observes this process slows each call by its own share."""
     loaded = subject.load()
     with loaded.scope():
@@ -213,14 +213,13 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Seq
         exact, missing = exact_samples(subject, loaded.predictions() if loaded.predictions else None, opening)
     ways: tuple[Taken, ...] = ("calls", "windows", *(("parts",) if first.items else ()))
     judged = [metric for metric in taken_by(*ways) if METRICS[metric].budgets]
-    cause = state("traced", by=", ".join(seen))
     return replace(
         empty_run(item.config, node_of(item), label),
         scenario=subject.scenario,
         samples=tuple(exact),
         conditions={**subject.conditions, **trace_conditions()},
         context=subject.context,
-        unmeasured={**dict.fromkeys(judged, cause), **missing},
+        unmeasured={**dict.fromkeys(judged, why), **missing},
     ).with_result(first.value)
 
 

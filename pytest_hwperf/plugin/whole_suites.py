@@ -55,7 +55,7 @@ def measure_if_repeatable(item: pytest.Item, subject: Subject, label: str) -> Ru
         return session.measure(item, subject, label)
     why = why_not_measured(item, subject)
     if session.takes_turns:
-        if why is not None and why.kind == "not repeatable":
+        if why is not None and why.kind != "too short":
             test_of(item).fails_again = _HAS_RAISED in why.numbers
             pytest.skip(str(why))
         test_of(item).short_s = why.numbers["call_s"] if why is not None else 0.0
@@ -85,6 +85,8 @@ def why_not_measured(item: pytest.Item, subject: Subject) -> Statement | None:
         except _RAISED as error:
             return _not_again(error)
     call_s = min(taken) / _SECOND
+    if not call_s:
+        return state("below the clock")
     return state("too short", call_s=call_s, least_s=least_s) if call_s < least_s else None
 
 

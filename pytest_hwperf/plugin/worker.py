@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -21,6 +21,7 @@ from pytest_hwperf.checkout.revision import Revision
 from pytest_hwperf.gate.channel import Ended, Ready
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.turns import Turns
+from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.host.launch import is_child_of
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.source_files import loaded_files, modules_before_pytest
@@ -103,7 +104,8 @@ class OneShotWorker:
         """Reply with a repeated measurement when the body has passed: what it recorded belongs to it."""
         result = yield
         if self._task.role == "run":
-            reply(WorkerResult(runs=[*test_of(item).runs.values()]), self._task)
+            with fakes_aside():
+                reply(WorkerResult(runs=[*test_of(item).runs.values()]), self._task)
         return result
 
     def _observe(self, item: pytest.Item, subject: Subject) -> WorkerResult:
@@ -215,6 +217,7 @@ class PairWorker:
             self._errors[report.nodeid] = _last_words(report)
 
     @pytest.hookimpl(trylast=True)
+    @fakes_aside()
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Keep the tests that are selected, in that order; their ids are not given on a command line.
 
@@ -231,12 +234,9 @@ class PairWorker:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         self._ended = SideOutcome(outcome="passed")
         result = yield
-        self._turns.send(
-            Ended(
-                node=self._called(item),
-                ended=replace(self._ended, recorded=_recorded(item), fails_again=test_of(item).fails_again),
-            )
-        )
+        ended = replace(self._ended, recorded=_recorded(item), fails_again=test_of(item).fails_again)
+        with fakes_aside():
+            self._turns.send(Ended(node=self._called(item), ended=ended))
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -249,6 +249,7 @@ class PairWorker:
             self._ended = SideOutcome(outcome=outcome, reason=_last_words(report))
 
     @pytest.hookimpl(trylast=True)
+    @fakes_aside()
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Send which files the tested code was loaded from, which it has opened, what of it was watched, and end."""
         opened = session.config.stash.get(OPENED, None)
@@ -302,9 +303,9 @@ def _disable_memray(config: pytest.Config) -> None:
         config.pluginmanager.unregister(name=_MEMRAY)
 
 
-def _end_with(parent: int) -> None:
+def _end_with(parent: int, sleep: Callable[[float], object] = time.sleep) -> None:
     while is_child_of(parent):
-        time.sleep(1)
+        sleep(1)
     os._exit(1)
 
 

@@ -24,6 +24,7 @@ _SENTENCES: Mapping[str, str] = {
     "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
     "too short": "a call takes {call_s:s}, and --hwperf-all measures calls of {least_s:s} or more: add "
     "-o hwperf_shortest={call_s:bare}",
+    "below the clock": "a call is over before the clock moves: let one call do the work of many",
     "not repeatable": "its body cannot be measured: {why}",
     "memory of children": "the test starts processes, whose memory is not counted: let its own process do their work",
     "elsewhere": "requests are answered by another process: measure it there",
@@ -48,6 +49,7 @@ _SENTENCES: Mapping[str, str] = {
     "cache that fills up: fill it before the measurement, or let one call do the work of many",
     "never called": "the test never called hwperf(...)",
     "traced": "traced by {by}, which makes everything slower: measure without it",
+    "clock faked": "{clock} was replaced before hwperf was loaded, and measures nothing: replace it in a fixture",
     "no baseline": "no baseline: save one with --hwperf-save",
     "another machine": "the baseline is of another machine ({differences}): save one here with --hwperf-save",
     "other versions": "this machine saved its baseline with other versions or settings ({differences}; baseline, now): "

@@ -19,6 +19,7 @@ from typing import Any, NoReturn, cast
 
 from fakes import scripted_worker
 
+from pytest_hwperf.host import signals
 from pytest_hwperf.host.launch import Command, Launched
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
 from pytest_hwperf.records.run import replace
@@ -43,9 +44,6 @@ class Forked:
                 raise TimeoutExpired("a forked worker", timeout)
             sleep(0.01)
         return self.returncode if self.returncode is not None else self._ended(0)
-
-    def send_signal(self, number: int) -> None:
-        os.kill(self.pid, number)
 
     def _ended(self, how: int) -> int | None:
         pid, status = os.waitpid(self.pid, how)
@@ -76,7 +74,7 @@ def launch(
         _work(script, given, place / "log", descriptors)
     with suppress(ProcessLookupError, PermissionError):
         os.setpgid(pid, pid)  # as the child does: whoever comes first
-    return Launched(process=cast("Any", Forked(pid)), log=place / "log")
+    return Launched(process=cast("Any", Forked(signals.own_child(pid))), log=place / "log")
 
 
 def _work(script: str, environment: Mapping[str, str], log: Path, descriptors: Sequence[int]) -> NoReturn:

@@ -1,5 +1,6 @@
 """Fresh processes without starting one: the log of one that was lost, and what an interrupted one may still do."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Self
 
 import pytest
 
-from pytest_hwperf.host import launch
+from pytest_hwperf.host import launch, signals
 from pytest_hwperf.host.launch import Command, Launched, run_logged, run_to_end
 
 
@@ -28,6 +29,7 @@ class Interrupted:
     """A process that is waited for when Ctrl-C comes."""
 
     def __init__(self) -> None:
+        self.pid = 7
         self.calls: list[str] = []
 
     def __enter__(self) -> Self:
@@ -42,15 +44,12 @@ class Interrupted:
             raise KeyboardInterrupt
         raise subprocess.TimeoutExpired("python", timeout or 0.0)
 
-    def terminate(self) -> None:
-        self.calls.append("terminate")
-
     def end(self) -> None:
         self.calls.append("end")
 
 
 @pytest.mark.parametrize(
-    ("limit_s", "asked"), [(None, ["terminate", "wait 60.0"]), (600.0, [])], ids=["without a limit", "with one"]
+    ("limit_s", "asked"), [(None, ["SIGTERM to 7", "wait 60.0"]), (600.0, [])], ids=["without a limit", "with one"]
 )
 def test_only_a_program_without_a_limit_has_time_to_tidy_up(
     monkeypatch: pytest.MonkeyPatch, limit_s: float | None, asked: list[str]
@@ -58,6 +57,9 @@ def test_only_a_program_without_a_limit_has_time_to_tidy_up(
     """The other is asked a question; it may be a wrapper whose child would be waited for instead."""
     process = Interrupted()
     monkeypatch.setattr(launch, "start", lambda *_, **__: (process, process))
+    monkeypatch.setattr(
+        signals, "send", lambda pid, kind: process.calls.append(f"{signal.Signals(kind).name} to {pid}")
+    )
     with pytest.raises(KeyboardInterrupt):
         run_to_end([], timeout_s=limit_s)
     assert [f"wait {limit_s}", *asked, "end", "close"] == process.calls

@@ -9,7 +9,7 @@ from types import FrameType, SimpleNamespace
 
 import pytest
 
-from pytest_hwperf.host import clocks, launch, machine, ticks
+from pytest_hwperf.host import clocks, launch, machine, signals, ticks
 
 
 @pytest.fixture(params=["darwin", "win32"])
@@ -58,11 +58,13 @@ def test_a_process_is_ended_with_what_it_has_started(
 
     monkeypatch.setattr(os, "killpg", refused)
     with child:
+        signals.own(child)
         launch.end_group(child)
         if elsewhere == "win32":
             assert child.wait(10) < 0
             launch.end_group(child)  # it is gone
         child.kill()
+    signals.let_go(child.pid)
     assert launch.is_child_of(os.getppid())
 
 

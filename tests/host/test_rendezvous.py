@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_hwperf.host import one_shot
+from pytest_hwperf.host import one_shot, signals
 from pytest_hwperf.host.launch import Command, Launched
 from pytest_hwperf.host.one_shot import begin_together, numbers, ready
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, encode
@@ -68,19 +68,22 @@ def test_each_number_is_taken_once(tmp_path: Path) -> None:
 def test_where_the_asking_process_is_interrupted_the_others_tell_what_they_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    signals, interrupts = list[int](), iter([True])
+    sent, interrupts = list[int](), iter([True])
     answer = WorkerResult(values={"cpu_time": 1.0}, reasons={}, notes=["interrupted"], runs=[])
 
     class Interrupted(Process):
+        pid = 7
+
         def wait(self, _timeout: float) -> int:
             if next(interrupts, False):
                 raise KeyboardInterrupt
             return 0
 
-        def send_signal(self, number: int) -> None:
-            signals.append(number)
-            if len(signals) == 2:
-                raise ProcessLookupError  # it has ended meanwhile
+    def send(number: int, kind: int) -> None:
+        assert number == Interrupted.pid
+        sent.append(kind)
+        if len(sent) == 2:
+            raise ProcessLookupError  # it has ended meanwhile
 
     def launch(command: Command, task: WorkerTask, place: Path, environment: object) -> Launched:
         assert ({}, "asked") == (environment, command.module)
@@ -91,9 +94,10 @@ def test_where_the_asking_process_is_interrupted_the_others_tell_what_they_have(
 
     class Ended(Launched):
         def end(self) -> None:
-            signals.append(0)
+            sent.append(0)
 
+    monkeypatch.setattr(signals, "send", send)
     monkeypatch.setattr(one_shot, "launch", launch)
     command = Command(arguments=(), directory=tmp_path, environment={}, module="asked")
     assert [answer] * 2 == one_shot.ask(WorkerTask(role="load"), [command] * 2, at_once=2)
-    assert [signal.SIGINT, signal.SIGINT, 0, 0] == signals
+    assert [signal.SIGINT, signal.SIGINT, 0, 0] == sent

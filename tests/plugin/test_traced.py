@@ -144,8 +144,7 @@ def test_what_is_recorded_belongs_to_the_measurement_whatever_the_order_and_the_
 
 
 def test_a_traced_process_of_a_pair_refuses_to_measure_and_has_no_cold_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("pair_target", "worker_tasks"):
-        monkeypatch.setattr(f"pytest_hwperf.measure.{place}.lasting_tracers", lambda: ("cProfile",))
+    monkeypatch.setattr("pytest_hwperf.host.tracing.lasting_tracers", lambda: ("cProfile",))
     target = ready_target(subject_of_callable(int, (), {}, y_true=None, batch_size=None), lambda: None)
     with pytest.raises(MeasurementError, match="traced by cProfile"), target:
         pass
