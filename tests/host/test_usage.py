@@ -140,7 +140,11 @@ def test_code_of_what_was_made_and_not_begun_counts_as_run(recorder: Recorder, t
     exec(compile(source, str(tmp_path / "work.py"), "exec"), space)  # noqa: S102 - the text above
     recorder._sources[str(recorder._root / "work.py")] = ("slow:1", "later:2", "items:3")
     coroutine = space["later"]()
-    held = (("slow", space["slow"](), "gi_code"), ("later", coroutine, "cr_code"), ("items", space["items"](), "ag_code"))
+    held = (
+        ("slow", space["slow"](), "gi_code"),
+        ("later", coroutine, "cr_code"),
+        ("items", space["items"](), "ag_code"),
+    )
     for name, holder, attribute in held:
         recorder.enter(name)
         recorder._audit("object.__getattr__", (holder, attribute))

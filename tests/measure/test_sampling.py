@@ -54,17 +54,6 @@ def test_warm_up_ends_when_three_blocks_agree() -> None:
     assert set(measured.latency_s) == {0.001}
 
 
-def measure_returning(function: Callable[[], object]) -> RawSamples:
-    clock = FakeClock()
-    call = TimedCall(clock, MS)
-    return Sampler(Stream(lambda: (call(), function())[1], None), PACE, clock).measure([], at_once)
-
-
-def test_an_iterator_that_is_no_generator_is_a_result() -> None:
-    """A lazy one cannot be told from one that holds what was computed."""
-    assert isinstance(measure_returning(lambda: map(str, [1])).result, map)
-
-
 def test_a_call_that_never_settles_is_said_to() -> None:
     """Every other call takes 20 ms: no three blocks of one call agree, and the cap of 1 s ends the warm-up."""
     clock = FakeClock()
