@@ -12,6 +12,7 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from pytest_hwperf.host.clocks import cpu_seconds
+from pytest_hwperf.measure.inputs import inputs_of
 from pytest_hwperf.measure.items import Clock
 from pytest_hwperf.measure.stream import FirstCall, Loop, Stream
 from pytest_hwperf.records.errors import UsageProblem
@@ -57,7 +58,9 @@ class RoundStream(Stream):
         self._now: Arguments = ((), {})
         self.cpu_s = 0.0  # of the calls alone, with their threads and children
         self.thread_ns = 0  # of these, of the calling thread
-        super().__init__(self._call if rounds.interrupts else _bound(function, rounds.prepare()), None, loop)
+        call = self._call if rounds.interrupts else _bound(function, rounds.prepare())
+        watched = None if rounds.interrupts else inputs_of(call)
+        super().__init__(call, None, loop, watched=watched)
         self.is_interrupted = rounds.interrupts
         self.caller = RoundStream._call.__code__ if rounds.interrupts else None
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_hwperf.host.nvidia import allocations, is_on_gpu, waiter
 from pytest_hwperf.host.tracing import untraced_wait
+from pytest_hwperf.measure.inputs import Inputs
 from pytest_hwperf.measure.items import (
     Clock,
     Ending,
@@ -192,8 +193,13 @@ class Stream:
         loop: Loop | None = None,
         lengths: Sequence[int] | None = None,
         modules: Mapping[str, Any] = sys.modules,
+        watched: Inputs | None = None,
     ) -> None:
-        """Take each of `inputs` in turn as the single argument; None calls without arguments."""
+        """Take each of `inputs` in turn as the single argument; None calls without arguments.
+
+        Of `watched` it is found out whether calls change it.
+        """
+        self._watched = watched
         self.function = function  # what a timed call calls; of an async one, a coroutine function
         self.items: ItemTimes | None = None
         self.length_s: Values = array("d")  # seconds of each single call over the length of its input
@@ -208,7 +214,19 @@ class Stream:
         self._lengths = cycle(lengths) if lengths else None
 
     def first(self, clock_ns: Clock = perf_counter_ns) -> FirstCall:
-        """Make one call, and from now on make calls as its value asks for."""
+        """Make one call, and from now on make calls as its value asks for.
+
+        Raises:
+            InputChangedError: it has changed what it was given.
+        """
+        if self._watched is None:
+            return self._first(clock_ns)
+        self._watched.begin()
+        first = self._first(clock_ns)
+        self._watched.check_first()
+        return first
+
+    def _first(self, clock_ns: Clock) -> FirstCall:
         self._next_lengths(1)
         first = self._loop.call(partial(self._first_called, self._arguments(1)[0], clock_ns))
         if isinstance(first, FirstCall):
@@ -323,14 +341,23 @@ class Stream:
             taken = self._loop.call(partial(self._times, count, clock_ns, deadline_ns))
         if lengths:
             self.length_s.extend(ns / length / _SECOND for ns, length in zip(taken, lengths, strict=False))
+        self._check_inputs()
         return taken
 
     def batch(self, count: int, clock_ns: Clock) -> int:
         """Make `count` calls; return the nanoseconds of all, the loop included."""
         self._next_lengths(count)
         if self.awaits:
-            return self._loop.run(self._batch_awaited(count, clock_ns))
-        return self._loop.call(partial(self._batch, count, clock_ns))
+            taken_ns = self._loop.run(self._batch_awaited(count, clock_ns))
+        else:
+            taken_ns = self._loop.call(partial(self._batch, count, clock_ns))
+        self._check_inputs()
+        return taken_ns
+
+    def _check_inputs(self) -> None:
+        """Find out once, after the calls that follow the first one, what they have changed."""
+        if self._watched is not None and self._watched.is_awaited:
+            self._watched.check_later()
 
     def _times(self, count: int, clock_ns: Clock, deadline_ns: float) -> Values:
         taken = array("d", bytes(8 * count))
