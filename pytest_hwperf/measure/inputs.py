@@ -87,7 +87,9 @@ class Inputs:
             yield name, before[name], now[name]
 
 
-def inputs_of(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Inputs:
+def inputs_of(
+    function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> Inputs:
     """Return what calls of `function(*args, **kwargs)` get."""
     if isinstance(function, partial):
         args = (*function.args, *args)

@@ -9,7 +9,7 @@ from unittest import SkipTest, TestCase
 
 import pytest
 
-from pytest_hwperf.measure.inputs import BodyCall
+from pytest_hwperf.measure.inputs import BodyCall, InputChangedError
 from pytest_hwperf.measure.rounds import Arguments, Rounds, refuse_used_up
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import test_of
@@ -106,11 +106,14 @@ def stand_in(item: pytest.Function) -> Callable[..., Any]:
 
 @contextmanager
 def _failure_reported(item: pytest.Item) -> Iterator[None]:
-    """Let a body end whose subtests have failed: pytest fails the test for them."""
+    """Let a body end whose subtests have failed: pytest fails the test for them. One that changes its input fails."""
+    __tracebackhide__ = True
     try:
         yield
     except ReportedError:
         test_of(item).has_failed = True
+    except InputChangedError as error:  # of which no line of the body is the place
+        pytest.fail(str(error), pytrace=False)
 
 
 _TEAR_DOWN = "tearDown"

@@ -33,7 +33,9 @@ class FixtureValues:
 
     def why_not_again(self) -> str:
         """Say which of them a call uses up, as far as that can be seen; "" where none."""
-        return next((f"its fixture {name!r} {USED_UP}" for name, value in self._values.items() if is_used_up(value)), "")
+        return next(
+            (f"its fixture {name!r} {USED_UP}" for name, value in self._values.items() if is_used_up(value)), ""
+        )
 
 
 def measure_if_repeatable(item: pytest.Item, subject: Subject, label: str) -> Run:
