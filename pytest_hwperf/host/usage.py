@@ -206,6 +206,8 @@ class Recorder:
             used.append(what)
 
     def _looked_for(self, module: str) -> None:
+        if module in _INTERPRETERS:
+            self._note(_NOTED["cpython.PyInterpreterState_New"])
         if module.rpartition(".")[2] in self._modules:
             self._note(f"the module {module}, which one side alone has")
 
@@ -233,8 +235,6 @@ class Recorder:
             self._note(_NOTED[event])
         elif event == "import":
             self._looked_for(str(arguments[0]))
-            if arguments[0] in _INTERPRETERS:
-                self._note(_NOTED["cpython.PyInterpreterState_New"])
         elif event == "open":
             path, by = _path_of(arguments[0]), _cause()
             if path.endswith(".py") and not _is_read_to_run(by) and os.path.realpath(path) in self._sources:

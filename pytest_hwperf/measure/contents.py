@@ -40,14 +40,14 @@ class Held:
     own: Any = None  # a plain value, a digest, the plain items of a container, the object itself
     size: int = 0  # items of a container
     is_blank: bool = False  # whether an array repeats one value, as one that is only there to be filled
-    parts: Mapping[object, "Held"] = field(default_factory=dict)
+    parts: Mapping[Any, "Held"] = field(default_factory=dict)
 
     def changes(self, now: "Held", *, is_given: bool, path: tuple[object, ...] = ()) -> Changes:
         """Return what is not the same `now`.
 
         A change of what is given for the calls is certain. In the fields of an object only what has gone is.
         """
-        if self.form == "closed" or self.own is None and self.form == "plain" or self.is_blank:
+        if self.form == "closed" or self.is_free():
             is_other = self.form == "closed" and is_given and bool(path) and self.own is not now.own
             return {path: True} if is_other else {}
         if now.form == "closed" and now.kind is self.kind:  # there was no time for it
@@ -60,13 +60,14 @@ class Held:
             return self._changes_of_fields(now, path)
         return self._changes_of_items(now, is_given=is_given, path=path)
 
+    def is_free(self) -> bool:
+        """Whether it is a place to be filled."""
+        return self.is_blank or (self.form == "plain" and self.own is None)
+
     def _changes_of_items(self, now: "Held", *, is_given: bool, path: tuple[object, ...]) -> Changes:
         is_cache = self.form != "sequence" and not is_given and _is_private(path)
-        if self.form != "sequence":
-            has_lost = not self.own.keys() <= now.own.keys()
-        else:
-            has_lost = now.size < self.size
-        if has_lost:
+        keeps_keys = self.form == "sequence" or self.own.keys() <= now.own.keys()
+        if now.size < self.size or not keeps_keys:
             return {} if is_cache else {path: True}
         found: Changes = {path: True} if is_given and now.size > self.size else {}
         if self.form != "sequence":
@@ -109,7 +110,7 @@ def is_made_of_fields(value: object) -> bool:
     return _form_of(value) == "fields"
 
 
-def _form_of(value: object) -> Form | Literal["frame", "column"]:
+def _form_of(value: object) -> Form | Literal["frame", "column"]:  # noqa: PLR0911 - one for each form
     if isinstance(value, _PLAIN):
         return "plain"
     if isinstance(value, _NO_DATA) or type(value).__module__.partition(".")[0] in _NO_DATA_OF:
@@ -154,7 +155,9 @@ class _Looker:
     def _is_over(self) -> bool:
         return perf_counter_ns() > self._deadline_ns
 
-    def _look_into(self, value: Any, form: Form | Literal["frame", "column"], depth: int) -> Held:
+    def _look_into(  # noqa: PLR0911 - one for each form
+        self, value: Any, form: Form | Literal["frame", "column"], depth: int
+    ) -> Held:
         kind = type(value)
         match form:
             case "sequence":
@@ -165,7 +168,9 @@ class _Looker:
                 own = dict.fromkeys(value) if len(value) <= _MOST_ITEMS else {}  # which have no order to take some by
                 return Held(form="set", kind=kind, own=own, size=len(value))
             case "frame":
-                columns = {number: column for number, (_, column) in enumerate(islice(value.items(), _MOST_PARTS))}
+                columns: dict[object, Any] = {
+                    number: column for number, (_, column) in enumerate(islice(value.items(), _MOST_PARTS))
+                }
                 columns["index"] = value.index
                 parts = {key: self._column(column, depth + 1) for key, column in columns.items()}
                 return Held(form="sequence", kind=kind, own=(), size=len(value), parts=parts)

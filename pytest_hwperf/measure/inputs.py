@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any
 
 from pytest_hwperf.measure.contents import Held, is_made_of_fields, look
@@ -106,16 +106,14 @@ def inputs_of(
     plain = getattr(function, "__func__", function)
     if isinstance(plain, FunctionType):
         for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
-            if cell != _EMPTY:
-                reached[f"variable {name!r}"] = cell.cell_contents
+            reached[f"variable {name!r}"] = _content_of(cell)
     directly = {name: value for name, value in given.items() if not is_made_of_fields(value)}
     return Inputs(directly, {name: value for name, value in given.items() if name not in directly} | reached)
 
 
-def _empty_cell() -> Any:
-    if False:  # pragma: no cover - only its cell is wanted
-        value = None
-    return (lambda: value).__closure__[0]  # type: ignore[index]
-
-
-_EMPTY = _empty_cell()
+def _content_of(cell: CellType) -> object:
+    """Return what a variable around a function holds; None where it has no value yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None

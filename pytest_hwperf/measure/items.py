@@ -190,7 +190,7 @@ def refuse_empty(function: Callable[..., Any]) -> None:
     """Refuse a second call without items after a first one that had some: both draw from one source."""
     name = getattr(function, "__qualname__", type(function).__name__)
     raise MeasurementError(
-        f"the second call of {name} gave no items, and the first one did: its result draws from what the first call has "
+        f"the second call of {name} gave no items, and the first one did: its result draws from what the first has "
         "used up. Make it anew in the call, or with hwperf(call, setup=...)"
     )
 

@@ -58,7 +58,7 @@ class LoadedSubject:
         return None if self.labels is None else copied(self.labels(value))
 
     def stream(self, *, is_timed: bool = True) -> Stream:
-        """Return its calls, of which none has been made; of those that are timed, a change of their input is refused."""
+        """Return its calls, none made yet; of those that are timed, a change of their input is refused."""
         if self.rounds is not None:
             return RoundStream(self.function, self.rounds, self.loop)
         watched = self.inputs_watched() if self.inputs_watched is not None and is_timed else None

@@ -142,7 +142,16 @@ CHANGED: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
 }
 
 
-def run(call: Callable[[], object], *args: Any, **kwargs: Any) -> None:
+def named(call: Callable[[Any], object]) -> Callable[..., object]:
+    """Return the same call of a fixture with the name `it`."""
+
+    def body(it: Any) -> None:
+        call(it)
+
+    return body
+
+
+def run(call: Callable[..., object], *args: Any, **kwargs: Any) -> None:
     """Make the first call and a later one, as a measurement does."""
     watched = inputs_of(call, args, kwargs)
     watched.begin()
@@ -160,7 +169,7 @@ def test_a_change_of_the_input_is_found(name: str) -> None:
     with pytest.raises(InputChangedError, match=r"call has changed its argument 1, so that .* setup="):
         run(call, make())
     with pytest.raises(InputChangedError, match="call has changed its fixture 'it'"):
-        run(BodyCall(lambda it: call(it), it=make()))
+        run(BodyCall(named(call), it=make()))
 
 
 class Memo:
@@ -196,6 +205,12 @@ def fill(box: Box) -> None:
     box.more = 3  # type: ignore[attr-defined]
 
 
+def held_by_itself() -> list[Any]:
+    held: list[Any] = []
+    held.append(held)
+    return held
+
+
 def draw(generator: Any) -> None:
     generator.random()
 
@@ -224,7 +239,7 @@ KEPT: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "python generator": (lambda: random.Random(0), draw),
     "mock": (unittest.mock.MagicMock, lambda it: it(1)),
     "lock": (threading.Lock, lambda it: it.acquire() and it.release()),
-    "itself": (lambda: (lambda held: held.append(held) or held)([]), len),
+    "itself": (held_by_itself, len),
     "function": (lambda: draw, lambda it: setattr(it, "seen", 1)),
     "module": (lambda: random, lambda it: it.seed(1)),
     "large": (lambda: values(2000, 2000), lambda it: it[0].sum()),
@@ -236,12 +251,12 @@ def test_what_is_only_kept_is_no_change_of_the_input(name: str) -> None:
     """Caches, counters, histories, places to be filled, states that go on with each call."""
     make, call = KEPT[name]
     run(call, make())
-    run(BodyCall(lambda it: call(it), it=make()))
+    run(BodyCall(named(call), it=make()))
 
 
 def test_what_a_call_reaches_is_watched_too() -> None:
     """Its object, and variables around it; what it adds there is its own business."""
-    rows, seen, unset = shuffled(), list[int](), None
+    rows, seen = shuffled(), list[int]()
     with pytest.raises(InputChangedError, match="first call has changed its variable 'rows'"):
         run(lambda: rows.sort())
     with pytest.raises(InputChangedError, match="first call has changed its own object"):
@@ -249,12 +264,8 @@ def test_what_a_call_reaches_is_watched_too() -> None:
     run(lambda: seen.append(1))
     run(seen.append, 3)
 
-    def may_read() -> None:
-        if not seen:
-            print(unset)
-
-    del unset
-    run(may_read)
+    run(lambda: later if not seen else None)
+    later = 1
 
 
 def test_a_change_by_a_later_call_is_one() -> None:

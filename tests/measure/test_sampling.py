@@ -1,6 +1,6 @@
 """Warm-up, windows and stopping on a fake clock: no wall clock decides here."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise, product

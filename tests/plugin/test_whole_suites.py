@@ -1,8 +1,6 @@
 """`--hwperf-all`: every test of a suite that nobody wrote to be measured, and a name for each that cannot be."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fakes.reruns import REPEATED, repository
