@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,7 +181,7 @@ def test_the_lines_of_moved_code_are_used_by_whoever_may_read_them(tmp_path: Pat
     exec(compile(LOOKERS, str(tmp_path / "work.py"), "exec"), space)  # noqa: S102 - the text above
     reads, asks, moved, traceback = space["reads_lines"], space["reads_arguments"], space["moved"], space["catches"]()
     held = "object.__getattr__"
-    table = (
+    table: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: reads(recorder._audit, held, moved, "__code__"), "moved"),
         (lambda: asks(recorder._audit, held, moved, "__code__"), ""),
         (lambda: reads(recorder._audit, held, asks, "__code__"), ""),
