@@ -19,6 +19,12 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from pytest_hwperf.measure.inputs import BodyCall, InputChangedError, inputs_of
 
 
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test depend on the speed of this machine."""
+    monkeypatch.setattr("pytest_hwperf.measure.contents._LOOK_NS", 10**12)
+
+
 def shuffled(size: int = 60) -> list[int]:
     return random.Random(1).sample(range(1000, 1000 + size), size)
 
@@ -281,8 +287,20 @@ def test_a_change_by_a_later_call_is_one() -> None:
         run(call, rows)
 
 
-def test_a_look_takes_no_longer_than_it_may() -> None:
-    """What there is no time for is not looked at: the work is bounded by bytes and by items, whatever there is."""
+def test_what_there_is_no_time_for_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the time is over in the first look or in the next one."""
+    for first, later in ((10**12, 0), (0, 10**12)):
+        frame = pd.DataFrame({"a": values()})
+        monkeypatch.setattr("pytest_hwperf.measure.contents._LOOK_NS", first)
+        watched = inputs_of(len, [frame])
+        watched.begin()
+        monkeypatch.setattr("pytest_hwperf.measure.contents._LOOK_NS", later)
+        sort_frame(frame)
+        watched.check_first()
+
+
+def test_a_look_goes_into_so_many_parts_only() -> None:
+    """The work is bounded, whatever there is."""
     from pytest_hwperf.measure import contents
 
     rows = [[[*range(50)] for _ in range(200)] for _ in range(200)]
