@@ -1,6 +1,6 @@
 """What objects hold at one moment, so far as a call may change it: arrays, frames, containers, fields.
 
-A look takes a few milliseconds at most, whatever there is: large arrays and long lists are looked at in places that are evenly apart.
+A look takes a few milliseconds at most: large arrays and long lists are looked at in places that are evenly apart.
 """
 
 import math
@@ -32,7 +32,7 @@ Changes = dict[tuple[object, ...], bool]  # path to what is changed → whether 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldContent:
     """What one object holds."""
 
     form: Form
@@ -40,9 +40,11 @@ class Held:
     own: Any = None  # a plain value, a digest, the plain items of a container, the object itself
     size: int = 0  # items of a container
     is_blank: bool = False  # whether an array repeats one value, as one that is only there to be filled
-    parts: Mapping[Any, "Held"] = field(default_factory=dict)
+    parts: Mapping[Any, "HeldContent"] = field(default_factory=dict)
 
-    def changes(self, now: "Held", *, is_given: bool, path: tuple[object, ...] = ()) -> Changes:
+    def changes(  # noqa: PLR0911 - one for each form
+        self, now: "HeldContent", *, is_given: bool, path: tuple[object, ...] = ()
+    ) -> Changes:
         """Return what is not the same `now`.
 
         A change of what is given for the calls is certain. In the fields of an object only what has gone is.
@@ -57,6 +59,8 @@ class Held:
         if self.form in ("plain", "array"):
             return {} if _are_equal(self.own, now.own) else {path: is_given}
         if self.form == "fields":
+            if is_given and path and self.own is not now.own:  # objects of a list that is sorted, for instance
+                return {path: True}
             return self._changes_of_fields(now, path)
         return self._changes_of_items(now, is_given=is_given, path=path)
 
@@ -64,7 +68,7 @@ class Held:
         """Whether it is a place to be filled."""
         return self.is_blank or (self.form == "plain" and self.own is None)
 
-    def _changes_of_items(self, now: "Held", *, is_given: bool, path: tuple[object, ...]) -> Changes:
+    def _changes_of_items(self, now: "HeldContent", *, is_given: bool, path: tuple[object, ...]) -> Changes:
         is_cache = self.form != "sequence" and not is_given and _is_private(path)
         keeps_keys = self.form == "sequence" or self.own.keys() <= now.own.keys()
         if now.size < self.size or not keeps_keys:
@@ -80,7 +84,7 @@ class Held:
             found |= self.parts[key].changes(now.parts[key], is_given=is_given, path=(*path, key))
         return found
 
-    def _changes_of_fields(self, now: "Held", path: tuple[object, ...]) -> Changes:
+    def _changes_of_fields(self, now: "HeldContent", path: tuple[object, ...]) -> Changes:
         found: Changes = {}
         for name, before in self.parts.items():
             here = (*path, name)
@@ -92,14 +96,14 @@ class Held:
                 found[here] = False
         return found
 
-    def is_used_up(self, now: "Held") -> bool:
+    def is_used_up(self, now: "HeldContent") -> bool:
         """Whether a number of a field is zero now, or a text shorter; else it counts something, or says how it went."""
         if isinstance(self.own, int | float) and not isinstance(self.own, bool):
             return bool(self.own) and now.own == 0
         return isinstance(self.own, str | bytes) and isinstance(now.own, str | bytes) and len(now.own) < len(self.own)
 
 
-def look(values: Mapping[str, object]) -> Mapping[str, Held]:
+def look(values: Mapping[str, object]) -> Mapping[str, HeldContent]:
     """Return what each of the values holds."""
     looker = _Looker()
     return {name: looker.look(value, 0) for name, value in values.items()}
@@ -136,19 +140,19 @@ class _Looker:
         self._deadline_ns = thread_time_ns() + _LOOK_NS
         self._inside = set[int]()  # objects that are being looked into: they may hold themselves
 
-    def look(self, value: Any, depth: int) -> Held:
+    def look(self, value: Any, depth: int) -> HeldContent:
         form = _form_of(value)
         kind = type(value)
         if form == "plain":
-            return Held(form="plain", kind=kind, own=value)
+            return HeldContent(form="plain", kind=kind, own=value)
         is_over = depth > _DEEPEST or id(value) in self._inside or self._is_over()
         if form == "closed" or is_over:
-            return Held(form="closed", kind=kind, own=value)
+            return HeldContent(form="closed", kind=kind, own=value)
         self._inside.add(id(value))
         try:
             return self._look_into(value, form, depth)
         except Exception:  # noqa: BLE001 - tensors of another device, frames of other libraries: theirs cannot be read
-            return Held(form="closed", kind=kind, own=value)
+            return HeldContent(form="closed", kind=kind, own=value)
         finally:
             self._inside.discard(id(value))
 
@@ -157,7 +161,7 @@ class _Looker:
 
     def _look_into(  # noqa: PLR0911 - one for each form
         self, value: Any, form: Form | Literal["frame", "column"], depth: int
-    ) -> Held:
+    ) -> HeldContent:
         kind = type(value)
         match form:
             case "sequence":
@@ -166,24 +170,24 @@ class _Looker:
                 return self._mapping(value, dict(islice(value.items(), _MOST_ITEMS)), len(value), depth)
             case "set":
                 own = dict.fromkeys(value) if len(value) <= _MOST_ITEMS else {}  # which have no order to take some by
-                return Held(form="set", kind=kind, own=own, size=len(value))
+                return HeldContent(form="set", kind=kind, own=own, size=len(value))
             case "frame":
                 columns: dict[object, Any] = {
                     number: column for number, (_, column) in enumerate(islice(value.items(), _MOST_PARTS))
                 }
                 columns["index"] = value.index
                 parts = {key: self._column(column, depth + 1) for key, column in columns.items()}
-                return Held(form="sequence", kind=kind, own=(), size=len(value), parts=parts)
+                return HeldContent(form="sequence", kind=kind, own=(), size=len(value), parts=parts)
             case "column":
                 parts = {"index": self._column(value.index, depth + 1), "values": self._column(value, depth + 1)}
-                return Held(form="sequence", kind=kind, own=(), size=len(value), parts=parts)
+                return HeldContent(form="sequence", kind=kind, own=(), size=len(value), parts=parts)
             case "array":
                 return self._array(value, depth)
         fields = _fields_of(value)
         parts = {name: self.look(one, depth + 1) for name, one in islice(fields.items(), _MOST_PARTS)}
-        return Held(form="fields", kind=kind, size=len(fields), parts=parts)
+        return HeldContent(form="fields", kind=kind, own=value, size=len(fields), parts=parts)
 
-    def _sequence(self, value: Any, depth: int) -> Held:
+    def _sequence(self, value: Any, depth: int) -> HeldContent:
         step = math.ceil(len(value) / _MOST_ITEMS)
         items = value[::step] if step > 1 and isinstance(value, list | tuple) else [*islice(value, 0, None, step or 1)]
         own = [one if isinstance(one, _PLAIN) else None for one in items]
@@ -193,43 +197,43 @@ class _Looker:
             for number, one in enumerate(items)
             if number % step == 0 and not isinstance(one, _PLAIN)
         }
-        return Held(form="sequence", kind=type(value), own=own, size=len(value), parts=parts)
+        return HeldContent(form="sequence", kind=type(value), own=own, size=len(value), parts=parts)
 
-    def _mapping(self, value: Any, items: Mapping[Any, Any], size: int, depth: int) -> Held:
+    def _mapping(self, value: Any, items: Mapping[Any, Any], size: int, depth: int) -> HeldContent:
         own = {key: one if isinstance(one, _PLAIN) else None for key, one in items.items()}
         open_ones = ((key, one) for key, one in items.items() if not isinstance(one, _PLAIN))
         parts = {key: self.look(one, depth + 1) for key, one in islice(open_ones, _MOST_PARTS)}
-        return Held(form="mapping", kind=type(value), own=own, size=size, parts=parts)
+        return HeldContent(form="mapping", kind=type(value), own=own, size=size, parts=parts)
 
-    def _column(self, column: Any, depth: int) -> Held:
+    def _column(self, column: Any, depth: int) -> HeldContent:
         """Look at a column of a frame or at its index; one of categories by their numbers, one of texts in places."""
         if self._is_over():
-            return Held(form="closed", kind=type(column), own=column)
+            return HeldContent(form="closed", kind=type(column), own=column)
         held = column.array
         if hasattr(held, "codes"):
             parts = {"codes": self._array(held.codes, depth), "categories": self._column(held.categories, depth + 1)}
-            return Held(form="sequence", kind=type(held), own=(), size=len(held), parts=parts)
+            return HeldContent(form="sequence", kind=type(held), own=(), size=len(held), parts=parts)
         if getattr(getattr(held, "dtype", None), "kind", "O") in "OUST":
             held = held[:: max(1, len(held) // _MOST_PARTS)]
         return self._array(held, depth)
 
-    def _array(self, value: Any, depth: int) -> Held:
+    def _array(self, value: Any, depth: int) -> HeldContent:
         kind = type(value)
         if isinstance(value, _BUFFERS):
             view = memoryview(value)
             place = (view.format, view.shape)
             view = view if view.contiguous else memoryview(view.tobytes())
             content = view.cast("B")[:: max(1, view.nbytes // _MOST_BYTES)].tobytes()
-            return Held(form="array", kind=kind, own=(place, zlib.crc32(content)), is_blank=_repeats(content, 1))
+            return HeldContent(form="array", kind=kind, own=(place, zlib.crc32(content)), is_blank=_repeats(content, 1))
         shape = tuple(getattr(value, "shape", ()))
         found = _in_places(value, shape)
         plain = found if hasattr(found, "tobytes") else _array_of(found)
         if plain.dtype.hasobject:
             held = self._sequence([*plain.reshape(-1)], depth)
-            return Held(form="sequence", kind=kind, own=held.own, size=math.prod(shape), parts=held.parts)
+            return HeldContent(form="sequence", kind=kind, own=held.own, size=math.prod(shape), parts=held.parts)
         content = plain.tobytes()
         own = (shape, plain.shape, str(plain.dtype), zlib.crc32(content))
-        return Held(form="array", kind=kind, own=own, is_blank=_repeats(content, plain.dtype.itemsize))
+        return HeldContent(form="array", kind=kind, own=own, is_blank=_repeats(content, plain.dtype.itemsize))
 
 
 def _in_places(value: Any, shape: tuple[int, ...]) -> Any:

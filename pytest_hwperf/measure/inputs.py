@@ -6,7 +6,7 @@ from functools import partial
 from types import CellType, FunctionType
 from typing import Any
 
-from pytest_hwperf.measure.contents import Held, is_made_of_fields, look
+from pytest_hwperf.measure.contents import HeldContent, is_made_of_fields, look
 from pytest_hwperf.records.errors import MeasurementError
 
 
@@ -35,7 +35,7 @@ class Inputs:
 
     given: Mapping[str, object] = field(default_factory=dict)  # as messages name it → what is given for these calls
     reached: Mapping[str, object] = field(default_factory=dict)  # what may be kept from call to call
-    _looks: list[Mapping[str, Held]] = field(default_factory=list)
+    _looks: list[Mapping[str, HeldContent]] = field(default_factory=list)
 
     def begin(self) -> None:
         """Look at all of it, before the first call."""
@@ -78,10 +78,10 @@ class Inputs:
         """Whether a look is left to be taken."""
         return bool(self._looks)
 
-    def _look(self) -> Mapping[str, Held]:
+    def _look(self) -> Mapping[str, HeldContent]:
         return look({**self.given, **self.reached})
 
-    def _pairs(self, number: int) -> Iterator[tuple[str, Held, Held]]:
+    def _pairs(self, number: int) -> Iterator[tuple[str, HeldContent, HeldContent]]:
         before, now = self._looks[number], self._looks[number + 1]
         for name in before:
             yield name, before[name], now[name]
