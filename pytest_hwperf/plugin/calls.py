@@ -113,7 +113,7 @@ def _failure_reported(item: pytest.Item) -> Iterator[None]:
     except ReportedError:
         test_of(item).has_failed = True
     except InputChangedError as error:  # of which no line of the body is the place
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 _TEAR_DOWN = "tearDown"
