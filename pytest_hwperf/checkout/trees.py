@@ -15,7 +15,7 @@ from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.source_files import SITES, is_of_tests, real_path
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.records.text import shell_word
-from pytest_hwperf.stats.changed_code import MODULE, Changes, Xfails, changed_code
+from pytest_hwperf.stats.changed_code import MODULE, Changes, Keys, Xfails, compared_code
 
 PREFIXES = tuple(dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)))  # of environments of both sides
 _FINDER = re.compile(r"__editable___.+_finder")  # the module that setuptools writes for an editable install
@@ -117,6 +117,7 @@ def changes_between(candidate: Path, baseline: Path) -> Changes:
         for root, files in ((baseline, walk(baseline)), (candidate, files_of(candidate)))
     )
     changed, other, only = dict[str, Mapping[Side, tuple[str, ...]]](), set[str](), dict[str, Side]()
+    moved = dict[str, Mapping[Side, tuple[str, ...]]]()
     folders = set[str]()
     for file in sorted(then | now):
         if _NOT_OF_A_REVISION.intersection(Path(file).parts) or Path(file).name.startswith(INI_COPY):
@@ -128,10 +129,10 @@ def changes_between(candidate: Path, baseline: Path) -> Changes:
             folders |= {one for one in around if (baseline / one).is_dir() != (candidate / one).is_dir()}
         elif not is_same(one, two):
             if file.endswith(_SOURCE) and not (one.is_symlink() or two.is_symlink()):
-                changed[file] = _code(one, two)
+                changed[file], moved[file] = _code(one, two)
             else:
                 other.add(file)
-    return Changes(changed=changed, other=frozenset(other), only=only, folders=frozenset(folders))
+    return Changes(changed=changed, moved=moved, other=frozenset(other), only=only, folders=frozenset(folders))
 
 
 def is_same(one: Path, other: Path) -> bool:
@@ -150,10 +151,15 @@ def is_same(one: Path, other: Path) -> bool:
     return True
 
 
-def _code(one: Path, other: Path) -> Mapping[Side, tuple[str, ...]]:
-    """Return the keys of changed code of each side; of a file that cannot be read, all of it."""
+def _code(one: Path, other: Path) -> tuple[Mapping[Side, tuple[str, ...]], Mapping[Side, tuple[str, ...]]]:
+    """Return the keys of changed and of moved code of each side; of a file that cannot be read, all has changed."""
     try:
-        then, now = changed_code(read_file(one, _LARGEST_SOURCE), read_file(other, _LARGEST_SOURCE))
+        changed, moved = compared_code(read_file(one, _LARGEST_SOURCE), read_file(other, _LARGEST_SOURCE))
     except OSError:
-        return {"baseline": (MODULE,), "candidate": (MODULE,)}
+        return {"baseline": (MODULE,), "candidate": (MODULE,)}, {"baseline": (), "candidate": ()}
+    return _by_side(changed), _by_side(moved)
+
+
+def _by_side(keys: Keys) -> Mapping[Side, tuple[str, ...]]:
+    then, now = keys
     return {"baseline": tuple(sorted(then)), "candidate": tuple(sorted(now))}

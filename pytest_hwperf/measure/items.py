@@ -1,10 +1,15 @@
 """Items of the streams that calls return: when they arrived, and how a timed call takes them."""
 
 from array import array
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from itertools import pairwise
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from inspect import isasyncgenfunction, isgeneratorfunction
+from io import IOBase
+from itertools import chain, count, cycle, pairwise, repeat
 from statistics import median
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
+
+from pytest_hwperf.records.errors import MeasurementError
 
 if TYPE_CHECKING:
     from pytest_hwperf.records.run import Values
@@ -15,6 +20,13 @@ else:
 
 _SECOND = 1_000_000_000  # ns
 _MOST_ITEMS = 1_000_000  # whose times are kept: 8 MB; all are counted
+_MOST_OF_A_CALL = 1_000_000  # items of the first call, and the seconds in which they come: more seems endless
+_LONGEST_S = 60
+_LEVELS = 3  # levels of containers in which an object may hold what it gives
+_INSTEAD = (
+    "take what you need within the call, such as hwperf(lambda: list(islice(rows(), 1000))); to time only its making, "
+    "return it in a list"
+)
 
 Clock = Callable[[], int]
 
@@ -50,40 +62,186 @@ class ItemTimes:
 
 
 def is_stream(value: object) -> bool:
-    """Whether a value is a stream of items; other iterators may hold what was computed already."""
-    return isinstance(value, Generator | AsyncIterator)
+    """Whether a value gives its items only when they are asked for: its work is done then, not in the call.
+
+    That is an iterator, such as a generator, a `map` or a cursor, unless it is a file. It is an iterable too whose
+    `__iter__` is a generator function and which has no length, unless its items are what it holds already, or it is a
+    resource that is entered, as a connection is. Containers are no streams.
+    """
+    if _is_iterator(value):
+        return not _is_file(value) and _has_rows(value)
+    kind = type(value)
+    if hasattr(kind, "__len__") or hasattr(kind, "__enter__") or hasattr(kind, "__aenter__"):
+        return False
+    if isasyncgenfunction(getattr(kind, "__aiter__", None)):
+        return True
+    return isgeneratorfunction(getattr(kind, "__iter__", None)) and not _gives_what_it_holds(value)
 
 
-def consuming(function: Callable[..., Any], items: ItemTimes, clock_ns: Clock) -> Callable[..., Any]:
-    """Return what calls `function`, whose value is a generator, and takes each item of it."""
+def is_read_again(value: object) -> bool:
+    """Whether a stream can be gone through again, so that the result of its call stays what it is."""
+    return not _is_iterator(value)
+
+
+def _is_iterator(value: Any) -> bool:
+    """Whether a value is gone through once only, being its own iterator; a mock has all methods and is none."""
+    if isinstance(value, AsyncIterator):
+        return aiter(value) is value
+    if isinstance(value, Iterator):
+        return iter(value) is value
+    return hasattr(type(value), "__next__")
+
+
+def _is_file(value: object) -> bool:
+    return isinstance(value, IOBase) or (hasattr(value, "read") and hasattr(value, "write"))
+
+
+def _has_rows(value: object) -> bool:
+    """Whether a cursor has a result: without one, as after an insertion, it must not be iterated over (PEP 249)."""
+    return not hasattr(value, "execute") or getattr(value, "description", ()) is not None
+
+
+def _gives_what_it_holds(value: Any) -> bool:
+    """Whether the items of an iterable are objects that it holds, alone or in pairs with their names."""
+    held = _held(value)
+    given = 0
+    for item in value:
+        given += 1
+        parts = item if isinstance(item, tuple) else (item,)
+        if id(item) not in held and not all(id(part) in held for part in parts):
+            return False
+        if given > _MOST_OF_A_CALL:
+            return False
+    return given > 0
+
+
+def _held(value: object) -> set[int]:
+    """Return the identities of what an object holds, also in its containers."""
+    level: list[object] = [value]
+    found = set[int]()
+    for _ in range(_LEVELS):
+        level = [part for one in level for part in _parts(one)]
+        found.update(map(id, level))
+    return found
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return chain(value.keys(), value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return value
+    own = getattr(value, "__dict__", {})
+    slots = (name for one in type(value).__mro__ for name in _slots_of(one))
+    return chain(own.keys(), own.values(), (getattr(value, name) for name in slots if hasattr(value, name)))
+
+
+def _slots_of(kind: type) -> Iterable[str]:
+    slots = vars(kind).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else slots
+
+
+def items_of(value: Any) -> Iterable[Any]:
+    """Return what gives the items of a stream in a loop; an object with `__next__` alone is no iterable."""
+    return value if hasattr(type(value), "__iter__") else _nexts(value)
+
+
+def _nexts(value: Iterator[Any]) -> Iterator[Any]:
+    while True:
+        try:
+            item = next(value)
+        except StopIteration:
+            return
+        yield item
+
+
+class Ending:
+    """Watches the first call's stream for its end: one that has none would never let the call return."""
+
+    def __init__(self, value: object, clock_ns: Clock = perf_counter_ns) -> None:
+        """Refuse what is known to be endless before any item is taken."""
+        self._kind = type(value).__name__
+        self._clock_ns = clock_ns
+        self._deadline_ns = clock_ns() + _LONGEST_S * _SECOND
+        self._items = 0
+        if isinstance(value, count | cycle) or _repeats_for_ever(value):
+            raise MeasurementError(f"the call returned an endless iterator ({self._kind}): {_INSTEAD}")
+
+    def note(self) -> None:
+        """Count an item; refuse the stream where it seems endless."""
+        self._items += 1
+        if self._items > _MOST_OF_A_CALL or self._clock_ns() > self._deadline_ns:
+            raise MeasurementError(
+                f"the call returned an iterator ({self._kind}) that gave {self._items - 1:,} items within "
+                f"{_LONGEST_S} s and did not end: {_INSTEAD}"
+            )
+
+
+def _repeats_for_ever(value: object) -> bool:
+    if not isinstance(value, repeat):
+        return False
+    try:
+        value.__length_hint__()
+    except TypeError:
+        return True
+    return False
+
+
+def refuse_empty(function: Callable[..., Any]) -> None:
+    """Refuse a second call without items after a first one that had some: both draw from one source."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    raise MeasurementError(
+        f"the second call of {name} gave no items, and the first one did: its result draws from what the first has "
+        "used up. Make it anew in the call, or with hwperf(call, setup=...)"
+    )
+
+
+def consuming(
+    function: Callable[..., Any], items: ItemTimes, clock_ns: Clock, *, had_items: bool
+) -> Callable[..., Any]:
+    """Return what calls `function`, whose value is a stream, and takes each item of it.
+
+    `had_items` says that the first call, whose input the next one gets too, had some.
+    """
+    is_second = had_items
 
     def consumed(*arguments: Any) -> None:
+        nonlocal is_second
         instants: Instants = array("q", [clock_ns()])
         note = instants.append
-        for _ in function(*arguments):
+        for _ in items_of(function(*arguments)):
             note(clock_ns())
+        if is_second:
+            is_second = False
+            if len(instants) == 1:
+                refuse_empty(function)
         items.keep(instants)
 
     return consumed
 
 
 def consuming_async(
-    function: Callable[..., Any], items: ItemTimes, clock_ns: Clock, *, awaited: bool
+    function: Callable[..., Any], items: ItemTimes, clock_ns: Clock, *, awaited: bool, had_items: bool
 ) -> Callable[..., Awaitable[None]]:
     """Return the same on an event loop, where the value, awaited if it has to be, is a stream of either kind."""
+    is_second = had_items
 
     async def consumed(*arguments: Any) -> None:
+        nonlocal is_second
         instants: Instants = array("q", [clock_ns()])
         note = instants.append
         made = function(*arguments)
         if awaited:
             made = await made
-        if isinstance(made, AsyncIterator):
+        if isinstance(made, AsyncIterable):
             async for _ in made:
                 note(clock_ns())
         else:
-            for _ in made:
+            for _ in items_of(made):
                 note(clock_ns())
+        if is_second:
+            is_second = False
+            if len(instants) == 1:
+                refuse_empty(function)
         items.keep(instants)
 
     return consumed

@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_hwperf.host.clocks import cpu_seconds
 from pytest_hwperf.host.fakes import RealClock, fakes_in_place
+from pytest_hwperf.measure.inputs import inputs_of
 from pytest_hwperf.measure.items import Clock
 from pytest_hwperf.measure.stream import FirstCall, Loop, Stream
 from pytest_hwperf.records.errors import UsageProblem
@@ -58,8 +59,9 @@ class RoundStream(Stream):
         self.cpu_s = 0.0  # of the calls alone, with their threads and children
         self.thread_ns = 0  # of these, of the calling thread
         with fakes_in_place():
-            given = None if rounds.interrupts else rounds.prepare()
-        super().__init__(self._call if given is None else _bound(function, given), None, loop)
+            call = self._call if rounds.interrupts else _bound(function, rounds.prepare())
+        watched = None if rounds.interrupts else inputs_of(call)
+        super().__init__(call, None, loop, watched=watched)
         self.is_interrupted = rounds.interrupts
         self.caller = RoundStream._call.__code__ if rounds.interrupts else None
 

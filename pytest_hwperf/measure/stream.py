@@ -4,7 +4,7 @@ import math
 import sys
 import threading
 from array import array
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_hwperf.host.fakes import RealClock, fakes_in_place
 from pytest_hwperf.host.nvidia import allocations, is_on_gpu, waiter
 from pytest_hwperf.host.tracing import untraced_wait
-from pytest_hwperf.measure.items import Clock, ItemTimes, consuming, consuming_async, is_stream
+from pytest_hwperf.measure.inputs import Inputs
+from pytest_hwperf.measure.items import (
+    Clock,
+    Ending,
+    ItemTimes,
+    consuming,
+    consuming_async,
+    is_read_again,
+    is_stream,
+    items_of,
+)
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Values
 
@@ -189,8 +199,13 @@ class Stream:
         loop: Loop | None = None,
         lengths: Sequence[int] | None = None,
         modules: Mapping[str, Any] = sys.modules,
+        watched: Inputs | None = None,
     ) -> None:
-        """Take each of `inputs` in turn as the single argument; None calls without arguments."""
+        """Take each of `inputs` in turn as the single argument; None calls without arguments.
+
+        Of `watched` it is found out whether calls change it.
+        """
+        self._watched = watched
         self.function = function  # what a timed call calls; of an async one, a coroutine function
         self.items: ItemTimes | None = None
         self.length_s: Values = array("d")  # seconds of each single call over the length of its input
@@ -205,7 +220,19 @@ class Stream:
         self._lengths = cycle(lengths) if lengths else None
 
     def first(self, clock_ns: Clock = perf_counter_ns) -> FirstCall:
-        """Make one call, and from now on make calls as its value asks for."""
+        """Make one call, and from now on make calls as its value asks for.
+
+        Raises:
+            InputChangedError: it has changed what it was given.
+        """
+        if self._watched is None:
+            return self._first(clock_ns)
+        self._watched.begin()
+        first = self._first(clock_ns)
+        self._watched.check_first()
+        return first
+
+    def _first(self, clock_ns: Clock) -> FirstCall:
         self._next_lengths(1)
         first = self._loop.call(partial(self._first_called, self._arguments(1)[0], clock_ns))
         if isinstance(first, FirstCall):
@@ -219,17 +246,28 @@ class Stream:
         self._allocated = allocations(self._modules)
         began = clock_ns()
         made = self._given(*arguments)
-        if isawaitable(made) or isinstance(made, AsyncIterator):
-            return made, clock_ns() - began
-        if not is_stream(made):
-            self._wait_for_gpu(made)  # which belongs to the call
+        spent_ns = clock_ns() - began
+        if isawaitable(made):
+            return made, spent_ns
+        is_lazy = is_stream(made)
+        if is_lazy and isinstance(made, AsyncIterable):
+            return made, spent_ns
+        if not is_lazy:
+            began = clock_ns() - spent_ns  # to find out what the value is belongs to no call
+            self._wait_for_gpu(made)
             return FirstCall(value=made, seconds=(clock_ns() - began) / _SECOND, items=None)
-        self.items, instants, value = ItemTimes(), array("q", [began]), list[object]()
-        self.function = consuming(self._given, self.items, clock_ns)
-        for item in made:
+        ending = Ending(made, clock_ns)
+        began = clock_ns() - spent_ns
+        instants, value = array("q", [began]), list[object]()
+        for item in items_of(made):
             instants.append(clock_ns())
             value.append(item)
-        return self._first_of_items(value, instants, clock_ns())
+            ending.note()
+        ended_ns = clock_ns()
+        self.items = ItemTimes()
+        had_items = self._inputs is None and bool(value)
+        self.function = consuming(self._given, self.items, clock_ns, had_items=had_items)
+        return self._first_of_items(made if is_read_again(made) else value, instants, ended_ns)
 
     async def _first_awaited(self, made: Any, spent_ns: int, clock_ns: Clock) -> FirstCall:
         """Await what the first call has made in `spent_ns`; the time until the loop got to it belongs to no call."""
@@ -240,17 +278,23 @@ class Stream:
         if not is_stream(value):
             self._wait_for_gpu(value)
             return FirstCall(value=value, seconds=(clock_ns() - began) / _SECOND, items=None)
-        self.items, instants, items = ItemTimes(), array("q", [began]), list[object]()
-        self.function = consuming_async(self._given, self.items, clock_ns, awaited=awaited)
-        if isinstance(value, AsyncIterator):
+        ending = Ending(value, clock_ns)
+        instants, items = array("q", [began]), list[object]()
+        if isinstance(value, AsyncIterable):
             async for item in value:
                 instants.append(clock_ns())
                 items.append(item)
+                ending.note()
         else:
-            for item in value:
+            for item in items_of(value):
                 instants.append(clock_ns())
                 items.append(item)
-        return self._first_of_items(items, instants, clock_ns())
+                ending.note()
+        ended_ns = clock_ns()
+        self.items = ItemTimes()
+        had_items = self._inputs is None and bool(items)
+        self.function = consuming_async(self._given, self.items, clock_ns, awaited=awaited, had_items=had_items)
+        return self._first_of_items(value if is_read_again(value) else items, instants, ended_ns)
 
     def _wait_for_gpu(self, value: object) -> None:
         """Wait for the work of the first call, and from now on for that of each, if it has given any to a GPU."""
@@ -260,7 +304,7 @@ class Stream:
         wait()
         self.function = (_waiting_async if self.awaits else _waiting)(self._given, wait)
 
-    def _first_of_items(self, value: list[object], instants: Any, ended_ns: int) -> FirstCall:
+    def _first_of_items(self, value: object, instants: Any, ended_ns: int) -> FirstCall:
         times = ItemTimes()
         times.keep(instants)
         times.settle()
@@ -303,14 +347,23 @@ class Stream:
             taken = self._loop.call(partial(self._times, count, clock_ns, deadline_ns))
         if lengths:
             self.length_s.extend(ns / length / _SECOND for ns, length in zip(taken, lengths, strict=False))
+        self._check_inputs()
         return taken
 
     def batch(self, count: int, clock_ns: Clock) -> int:
         """Make `count` calls; return the nanoseconds of all, the loop included."""
         self._next_lengths(count)
         if self.awaits:
-            return self._loop.run(self._batch_awaited(count, clock_ns))
-        return self._loop.call(partial(self._batch, count, clock_ns))
+            taken_ns = self._loop.run(self._batch_awaited(count, clock_ns))
+        else:
+            taken_ns = self._loop.call(partial(self._batch, count, clock_ns))
+        self._check_inputs()
+        return taken_ns
+
+    def _check_inputs(self) -> None:
+        """Find out once, after the calls that follow the first one, what they have changed."""
+        if self._watched is not None and self._watched.is_awaited:
+            self._watched.check_later()
 
     def _times(self, count: int, clock_ns: Clock, deadline_ns: float) -> Values:
         taken = array("d", bytes(8 * count))

@@ -9,6 +9,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from pytest_hwperf.measure.accuracy import Predictions, call_all, check_all, check_first, copied, digest, predict_all
+from pytest_hwperf.measure.inputs import Inputs, inputs_of
 from pytest_hwperf.measure.rounds import Rounds, RoundStream, refuse_used_up
 from pytest_hwperf.measure.rows import (
     arrays_of,
@@ -49,17 +50,19 @@ class LoadedSubject:
     lengths: Sequence[int] | None = None  # of the inputs, where their rows differ in length
     chain: Sequence[CallStage] = ()  # of which the function is made, where they can be called one by one
     compiles: bool = False  # whether the first call compiles, and tells nothing about those after it
+    inputs_watched: Callable[[], Inputs] | None = None  # of which it is found out whether calls change it
     rounds: Rounds | None = None  # that calls are made in, where the user says how many and what lies between them
 
     def answers(self, value: object) -> Any | None:
         """Return the labels that a call has given, as a copy: the next call may write into the same array."""
         return None if self.labels is None else copied(self.labels(value))
 
-    def stream(self) -> Stream:
-        """Return its calls, of which none has been made."""
+    def stream(self, *, is_timed: bool = True) -> Stream:
+        """Return its calls, none made yet; of those that are timed, a change of their input is refused."""
         if self.rounds is not None:
             return RoundStream(self.function, self.rounds, self.loop)
-        return Stream(self.function, self.inputs, self.loop, self.lengths)
+        watched = self.inputs_watched() if self.inputs_watched is not None and is_timed else None
+        return Stream(self.function, self.inputs, self.loop, self.lengths, watched=watched)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,14 +181,16 @@ def subject_of_callable(
     conditions: dict[str, str] = {"load": "single_stream"}
     if y_true is None and batch_size is None:
         call = partial(function, *args, **kwargs) if args or kwargs else function
-        load = partial(LoadedSubject, function=call, inputs=None, loop=loop)
+        load_one = partial(LoadedSubject, function=call, inputs=None, loop=loop)
+        load = partial(load_one, inputs_watched=partial(inputs_of, function, args, kwargs))
         doubt = sameness(args[0]) if args else None
-        return Subject(scenario="", load=load, load_one=load, rows=None, conditions=conditions, doubt=doubt)
+        return Subject(scenario="", load=load, load_one=load_one, rows=None, conditions=conditions, doubt=doubt)
     X, rest = args[0], args[1:]
     rows = count_rows(X)
     size = rows if batch_size is None else _checked_batch_size(batch_size, rows)
     call = _with_rest(function, rest, kwargs)
-    load = partial(_load_callable, call, X, size, loop, labelled=y_true is not None)
+    watched = partial(inputs_of, function, args, kwargs)
+    load = partial(_load_callable, call, X, size, loop, labelled=y_true is not None, watched=watched)
     return Subject(
         scenario="",
         load=load,
@@ -246,7 +251,9 @@ def _predictions_of(reference: Callable[[], Scenario], X: Any, size: int) -> Pre
         return predict_all(predictor, predictor.batches(X, size))
 
 
-def _load_callable(call: Callable[..., Any], X: Any, size: int, loop: Loop, *, labelled: bool) -> LoadedSubject:
+def _load_callable(
+    call: Callable[..., Any], X: Any, size: int, loop: Loop, *, labelled: bool, watched: Callable[[], Inputs]
+) -> LoadedSubject:
     batches = [cut_rows(X, start, start + size) for start in range(0, count_rows(X), size)]
     inputs = _equal_batches(batches)
     return LoadedSubject(
@@ -256,6 +263,7 @@ def _load_callable(call: Callable[..., Any], X: Any, size: int, loop: Loop, *, l
         labels=(lambda value: value) if labelled else None,
         loop=loop,
         lengths=lengths_of(inputs) if mix_of(X) else None,
+        inputs_watched=watched,
     )
 
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial, wraps
+from functools import wraps
 from inspect import iscoroutinefunction, isfunction
 from typing import Any
 from unittest import SkipTest, TestCase
 
 import pytest
 
+from pytest_hwperf.measure.inputs import BodyCall, InputChangedError
 from pytest_hwperf.measure.rounds import Arguments, Rounds, refuse_used_up
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import test_of
@@ -74,42 +75,45 @@ def stand_in(item: pytest.Function) -> Callable[..., Any]:
         subtests = RepeatedSubtests(real) if real else None
         if subtests:
             fixtures["subtests"] = subtests
-        return partial(body, **fixtures) if fixtures else body, subtests
+        return BodyCall(body, **fixtures) if fixtures else body, subtests
 
     @wraps(body)
     def measured(**fixtures: Any) -> None:
         __tracebackhide__ = True
         call, subtests = prepared(fixtures)
 
-        def call_with_subtests() -> None:
-            call()
+        def call_with_subtests(**same: Any) -> None:
+            body(**same)
             subtests.end_call()  # type: ignore[union-attr] # there are some
 
         with _failure_reported(item):
-            Hwperf(item)(call_with_subtests if subtests else call)
+            Hwperf(item)(BodyCall(call_with_subtests, **fixtures) if subtests else call)
 
     @wraps(body)
     async def awaited(**fixtures: Any) -> None:
         __tracebackhide__ = True
         call, subtests = prepared(fixtures)
 
-        async def call_with_subtests() -> None:
-            await call()
+        async def call_with_subtests(**same: Any) -> None:
+            await body(**same)
             subtests.end_call()  # type: ignore[union-attr] # there are some
 
         with _failure_reported(item):
-            await Hwperf(item).awaitable(call_with_subtests if subtests else call)
+            await Hwperf(item).awaitable(BodyCall(call_with_subtests, **fixtures) if subtests else call)
 
     return awaited if is_async else measured
 
 
 @contextmanager
 def _failure_reported(item: pytest.Item) -> Iterator[None]:
-    """Let a body end whose subtests have failed: pytest fails the test for them."""
+    """Let a body end whose subtests have failed: pytest fails the test for them. One that changes its input fails."""
+    __tracebackhide__ = True
     try:
         yield
     except ReportedError:
         test_of(item).has_failed = True
+    except InputChangedError as error:  # of which no line of the body is the place
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 _TEAR_DOWN = "tearDown"

@@ -65,7 +65,7 @@ def call_once(item: pytest.Item, subject: Subject, label: str) -> Run:
     """Call the subject a single time; the run has all that a body may read, and is neither judged nor stored."""
     loaded = subject.load()
     with loaded.scope():
-        first = loaded.stream().first()
+        first = loaded.stream(is_timed=False).first()
     return run_of_one_call(item, subject, label, first)
 
 
@@ -195,10 +195,10 @@ def _known_doubts(shared: SessionState, subject: Subject, spent: Collection[Thre
 def _time_stages(subject: Subject, loaded: LoadedSubject, limits: SamplingLimits) -> StageTimes | None:
     """Time the stages of a call when its latency has been taken; None where it has none."""
     if loaded.chain and loaded.inputs:
-        return time_chained(loaded.chain, loaded.inputs, loaded.stream(), limits)
+        return time_chained(loaded.chain, loaded.inputs, loaded.stream(is_timed=False), limits)
     if subject.stages is None or not subject.stages.names:
         return None
-    stream = loaded.stream()
+    stream = loaded.stream(is_timed=False)
     stream.first()
     return time_named(subject.stages, stream, limits)
 
@@ -207,7 +207,7 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, why: Stat
     """Call once, and take only what needs no clock: whatever observes this process slows each call by its own share."""
     loaded = subject.load()
     with loaded.scope():
-        first = loaded.stream().first()
+        first = loaded.stream(is_timed=False).first()
         refuse_nan(first.value)
         opening = loaded.answers(first.value)
         exact, missing = exact_samples(subject, loaded.predictions() if loaded.predictions else None, opening)

@@ -1,8 +1,6 @@
 """`--hwperf-all`: tests that nobody wrote to be measured, each of which is measured if it can be called again."""
 
-from collections import deque
 from collections.abc import Mapping
-from copy import copy
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
@@ -10,6 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.host.tracing import untraced
+from pytest_hwperf.measure.inputs import InputChangedError
 from pytest_hwperf.measure.rounds import USED_UP, is_used_up
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.plugin.measurement import empty_run
@@ -21,7 +20,6 @@ from pytest_hwperf.records.run import Run, replace
 from pytest_hwperf.records.verdict import Skip
 
 _RAISED = (Exception, pytest.fail.Exception, pytest.skip.Exception, pytest.xfail.Exception)
-_CONTAINERS = (list, dict, set, bytearray, deque)
 _CALLS_AGAIN = 2  # the faster one tells how long a call takes: the first call imports and fills caches
 _LONGEST_REASON = 200  # characters of what a call has raised
 _HAS_RAISED = "raised"  # fact about a body that is not repeatable
@@ -29,20 +27,16 @@ _SECOND = 1_000_000_000  # ns
 
 
 class FixtureValues:
-    """The values that a body is called with, as they are before its first call."""
+    """The values that a body is called with."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = dict(values)
-        self._before = {name: copy(value) for name, value in values.items() if isinstance(value, _CONTAINERS)}
 
     def why_not_again(self) -> str:
-        """Say which of them a call has used up or changed, as far as that can be seen; "" where none."""
-        for name, value in self._values.items():
-            if is_used_up(value):
-                return f"its fixture {name!r} {USED_UP}"
-            if name in self._before and _differs(self._before[name], value):
-                return f"its first call has changed its fixture {name!r}"
-        return ""
+        """Say which of them a call uses up, as far as that can be seen; "" where none."""
+        return next(
+            (f"its fixture {name!r} {USED_UP}" for name, value in self._values.items() if is_used_up(value)), ""
+        )
 
 
 def measure_if_repeatable(item: pytest.Item, subject: Subject, label: str) -> Run:
@@ -77,11 +71,16 @@ def why_not_measured(item: pytest.Item, subject: Subject) -> Statement | None:
     least_s, loaded, fixtures = session_of(item.config).settings.shortest_s, subject.load(), test_of(item).fixtures
     with loaded.scope():
         stream = loaded.stream()
-        stream.first()
-        if fixtures is not None and (changed := fixtures.why_not_again()):
-            return state("not repeatable", why=changed)
+        try:
+            stream.first()
+        except InputChangedError as error:
+            return state("not repeatable", why=error.why)
+        if fixtures is not None and (used_up := fixtures.why_not_again()):
+            return state("not repeatable", why=used_up)
         try:
             taken = untraced(partial(stream.times, _CALLS_AGAIN, perf_counter_ns))
+        except InputChangedError as error:
+            return state("not repeatable", why=error.why)
         except _RAISED as error:
             return _not_again(error)
     call_s = min(taken) / _SECOND
@@ -105,10 +104,3 @@ def _not_again(error: BaseException) -> Statement:
     return state(
         "not repeatable", why=f"a call after the first one raised {text}"[:_LONGEST_REASON], **{_HAS_RAISED: 1.0}
     )
-
-
-def _differs(before: object, now: object) -> bool:
-    try:
-        return bool(before != now)
-    except Exception:  # noqa: BLE001 - arrays in a list, whose comparison is no truth value: then it is not known
-        return False

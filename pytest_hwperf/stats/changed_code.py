@@ -24,7 +24,10 @@ _WHOLE = (frozenset({MODULE}), frozenset({MODULE}))
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
 
 
-def changed_code(baseline: bytes, candidate: bytes) -> tuple[frozenset[str], frozenset[str]]:
+Keys = tuple[frozenset[str], frozenset[str]]  # of the baseline's code and of the candidate's
+
+
+def changed_code(baseline: bytes, candidate: bytes) -> Keys:
     """Return the keys of the changed code of each version, none where both do the same in the same order.
 
     What a piece of code does by itself are its instructions, names and constants; where they stand in the file and
@@ -32,19 +35,37 @@ def changed_code(baseline: bytes, candidate: bytes) -> tuple[frozenset[str], fro
     code around it: its name, its arguments and their defaults, its decorators, its docstring. Code within changed code
     has no key of its own, since it is made only where the changed code runs.
     """
+    return compared_code(baseline, candidate)[0]
+
+
+def compared_code(baseline: bytes, candidate: bytes) -> tuple[Keys, Keys]:
+    """Return the keys of the changed code, and of the code that does the same on other lines."""
     try:
         with warnings.catch_warnings(action="ignore"):
             then, now = (compile(source, "", "exec", dont_inherit=True) for source in (baseline, candidate))
     except UNREADABLE:
-        return _WHOLE
-    pairs, waiting = list[tuple[CodeType, CodeType]](), [(then, now)]
+        return _WHOLE, (frozenset(), frozenset())
+    changed = list[tuple[CodeType, CodeType]]()
+    moved = list[tuple[CodeType, CodeType]]()
+    waiting = [(then, now)]
     for one, other in waiting:  # which grows meanwhile
         if _own(one) != _own(other):
-            pairs.append((one, other))
-        else:
-            nested = ([part for part in code.co_consts if isinstance(part, CodeType)] for code in (one, other))
-            waiting += zip(*nested, strict=True)
+            changed.append((one, other))
+            continue
+        if _place(one) != _place(other):
+            moved.append((one, other))
+        nested = ([part for part in code.co_consts if isinstance(part, CodeType)] for code in (one, other))
+        waiting += zip(*nested, strict=True)
+    return _keys_of(changed), _keys_of(moved)
+
+
+def _keys_of(pairs: Sequence[tuple[CodeType, CodeType]]) -> Keys:
     return frozenset(key_of(one) for one, _ in pairs), frozenset(key_of(other) for _, other in pairs)
+
+
+def _place(code: CodeType) -> tuple[object, ...]:
+    """Return where a piece of code stands in its file, line by line and column by column."""
+    return code.co_firstlineno, code.co_linetable
 
 
 def key_of(code: CodeType) -> str:
@@ -221,6 +242,7 @@ class Watch(Record, frozen=True, kw_only=True):
 
     root: str  # of its tree
     code: Mapping[str, tuple[str, ...]] = {}  # file of Python code, relative → keys of its changed code
+    moved: Mapping[str, tuple[str, ...]] = {}  # the same → keys of its code that does the same on other lines
     files: tuple[str, ...] = ()  # other files that are there and differ, relative
     modules: tuple[str, ...] = ()  # last names of modules that one side alone has
     listed: tuple[str, ...] = ()  # folders in which one side alone has a file, relative; "." is the root
@@ -237,6 +259,8 @@ class Changes:
     """What differs between both trees; paths are relative to their roots, with / between folders."""
 
     changed: Mapping[str, Mapping[Side, tuple[str, ...]]]  # Python files of both → keys of changed code of each side
+    # The same files → keys of each side's code that does the same on other lines.
+    moved: Mapping[str, Mapping[Side, tuple[str, ...]]] = field(default_factory=dict)
     other: frozenset[str] = frozenset()  # other files of both
     only: Mapping[str, Side] = field(default_factory=dict)  # file that one side has alone
     folders: frozenset[str] = frozenset()  # that one side has alone, around files that it has alone
@@ -281,6 +305,7 @@ def watch_of(side: Side, root: str, changes: Changes) -> Watch:
     return Watch(
         root=root,
         code=code | {file: (MODULE,) for file in here if file.endswith(_SOURCE)},
+        moved={file: keys[side] for file, keys in changes.moved.items() if keys[side]},
         files=tuple(sorted(changes.other)),
         modules=tuple(sorted(filter(None, {_module(file) for file in (*lone, *changes.folders)}))),
         listed=tuple(sorted({folder for file in lone for folder in _folders(file)})),

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +100,9 @@ def test_what_python_is_about_to_do_is_noted(
         ("subprocess.Popen", ("git",), "another process"),
         ("os.fork", (), "another process"),
         ("sys.settrace", (), "another trace function"),
+        ("cpython.PyInterpreterState_New", (), "another interpreter"),
+        ("import", ("_interpreters", None), "another interpreter"),
+        ("import", ("_xxsubinterpreters", None), "another interpreter"),
         ("socket.connect", (None, ("::1", 80)), "a connection to another process"),
         ("import", ("pkg.extra", None), "the module pkg.extra, which one side alone has"),
         ("os.listdir", ("pkg",), "the list of files in pkg"),
@@ -128,6 +131,97 @@ def test_code_that_is_looked_at_counts_as_run(recorder: Recorder, tmp_path: Path
     assert {} == recorder.usage().used
     recorder._audit("object.__getattr__", (found["slow"], "__code__"))
     assert {TEST: ("work.py::slow",)} == recorder.usage().used
+
+
+def test_code_of_what_was_made_and_not_begun_counts_as_run(recorder: Recorder, tmp_path: Path) -> None:
+    """A generator, a coroutine and an async generator hold code that has not run yet."""
+    source = "def slow(): yield 1\nasync def later(): return 1\nasync def items(): yield 1\n"
+    space: dict[str, Any] = {"__name__": "work"}
+    exec(compile(source, str(tmp_path / "work.py"), "exec"), space)  # noqa: S102 - the text above
+    recorder._sources[str(recorder._root / "work.py")] = ("slow:1", "later:2", "items:3")
+    coroutine = space["later"]()
+    held = (
+        ("slow", space["slow"](), "gi_code"),
+        ("later", coroutine, "cr_code"),
+        ("items", space["items"](), "ag_code"),
+    )
+    for name, holder, attribute in held:
+        recorder.enter(name)
+        recorder._audit("object.__getattr__", (holder, attribute))
+        assert (f"work.py::{name}",) == recorder.usage().used[name]
+    coroutine.close()
+
+
+LOOKERS = """
+def reads_lines(audit, event, *given):
+    code.co_firstlineno if False else audit(event, given)
+
+
+def reads_arguments(audit, event, *given):
+    audit(event, given)
+
+
+def moved(look, *given):
+    look(*given)
+
+
+def catches():
+    try:
+        raise ValueError
+    except ValueError as error:
+        return error.__traceback__
+"""
+
+
+def test_the_lines_of_moved_code_are_used_by_whoever_may_read_them(tmp_path: Path) -> None:
+    """Who asks for the arguments of a function sees nothing of a comment above it."""
+    keys = ("moved:10", "catches:14")
+    recorder = Recorder(Watch(root=str(tmp_path), code={"work.py": ()}, moved={"work.py": keys}))
+    space: dict[str, Any] = {"__name__": "work"}
+    exec(compile(LOOKERS, str(tmp_path / "work.py"), "exec"), space)  # noqa: S102 - the text above
+    reads, asks, moved, traceback = space["reads_lines"], space["reads_arguments"], space["moved"], space["catches"]()
+    held = "object.__getattr__"
+    table: tuple[tuple[Callable[[], object], str], ...] = (
+        (lambda: reads(recorder._audit, held, moved, "__code__"), "moved"),
+        (lambda: asks(recorder._audit, held, moved, "__code__"), ""),
+        (lambda: reads(recorder._audit, held, asks, "__code__"), ""),
+        (lambda: asks(recorder._audit, held, traceback, "tb_frame"), "catches"),
+        (lambda: asks(recorder._audit, held, traceback.tb_frame, "f_code"), "catches"),
+        (lambda: moved(reads, recorder._audit, "sys._getframe", traceback.tb_frame), "moved"),
+        (lambda: moved(asks, recorder._audit, "sys._getframe", traceback.tb_frame), ""),
+    )
+    for number, (look, name) in enumerate(table):
+        recorder.enter(str(number))
+        look()
+        expected = (f"the lines of work.py::{name}",) if name else ()
+        assert expected == recorder.usage().used.get(str(number), ())
+
+
+def test_pytest_may_read_the_lines_of_moved_code(tmp_path: Path) -> None:
+    """It does so of every error that a test expects."""
+    recorder = Recorder(Watch(root=str(tmp_path), code={"work.py": ()}, moved={"work.py": ("catches:14",)}))
+    space: dict[str, Any] = {"__name__": "_pytest.outcomes"}
+    exec(compile(LOOKERS, str(tmp_path / "work.py"), "exec"), space)  # noqa: S102 - the text above
+    space["reads_arguments"](recorder._audit, "object.__getattr__", space["catches"](), "tb_frame")
+    assert {} == recorder.usage().used
+
+
+def test_code_of_the_tree_that_names_lines_may_read_those_of_any_moved_code(
+    tmp_path: Path, monitoring: "Monitoring"
+) -> None:
+    """Python does not tell who reads `frame.f_lineno`. Where no code has moved, nothing is used."""
+    source = "def where(frame): return frame.f_lineno\ndef named(code): return getattr(code, 'co_firstlineno')\n"
+    space: dict[str, Any] = {}
+    exec(compile(source, str(tmp_path / "places.py"), "exec"), space)  # noqa: S102 - the text above
+    elsewhere: dict[str, Any] = {}
+    exec(compile(source, str(tmp_path.parent / "places.py"), "exec"), elsewhere)  # noqa: S102 - the text above
+    for moved, used in (({}, []), ({"work.py": ("slow:1",)}, ["where", "named"])):
+        recorder = Recorder(Watch(root=str(tmp_path), moved=moved))
+        recorder.watch_code()
+        for name in ("where", "named"):
+            monitoring.callback(elsewhere[name].__code__, 0)
+            monitoring.callback(space[name].__code__, 0)
+        assert [f"line numbers, which places.py::{name} may read" for name in used] == seen(recorder)
 
 
 def test_source_that_is_imported_is_not_read_as_a_file(recorder: Recorder, tmp_path: Path) -> None:

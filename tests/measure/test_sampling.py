@@ -1,6 +1,6 @@
 """Warm-up, windows and stopping on a fake clock: no wall clock decides here."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise, product
@@ -52,17 +52,6 @@ def test_warm_up_ends_when_three_blocks_agree() -> None:
     measured = measure(TimedCall(clock, MS, *falling, MS), clock)
     assert measured.warnings == []
     assert set(measured.latency_s) == {0.001}
-
-
-def measure_returning(function: Callable[[], object]) -> RawSamples:
-    clock = FakeClock()
-    call = TimedCall(clock, MS)
-    return Sampler(Stream(lambda: (call(), function())[1], None), PACE, clock).measure([], at_once)
-
-
-def test_an_iterator_that_is_no_generator_is_a_result() -> None:
-    """A lazy one cannot be told from one that holds what was computed."""
-    assert isinstance(measure_returning(lambda: map(str, [1])).result, map)
 
 
 def test_a_call_that_never_settles_is_said_to() -> None:

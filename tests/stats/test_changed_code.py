@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pytest_hwperf.stats.changed_code import MODULE, changed_code, is_expected, key_of, xfails_of_file
+from pytest_hwperf.stats.changed_code import MODULE, changed_code, compared_code, is_expected, key_of, xfails_of_file
 
 WHOLE = {MODULE}
 SOURCE = """
@@ -66,6 +66,21 @@ def test_changed_code_is_named() -> None:
         assert before in SOURCE
         found = changed_code(SOURCE.encode(), SOURCE.replace(before, after).encode())
         assert [baseline, candidate] == [set(keys) for keys in found]
+
+
+def test_code_that_does_the_same_on_other_lines_has_moved() -> None:
+    """Code above the first difference stands where it stood, and what has changed has not only moved."""
+    then = "def one():\n    return 1\ndef two():\n    return 2\ndef three():\n    return 3\n"
+    table: list[tuple[str, str, set[str], set[str]]] = [
+        ("def two", "# more\ndef two", {"<module>", "two:3", "three:5"}, {"<module>", "two:4", "three:6"}),
+        ("    return 2", "\n    return 2", {"<module>", "two:3", "three:5"}, {"<module>", "two:3", "three:6"}),
+        ("return 2", "x = 2\n    return x", {"<module>", "three:5"}, {"<module>", "three:6"}),
+        ("return 3", "return 3  # more", set(), set()),
+        ("return 3", "return (", set(), set()),
+    ]
+    for before, after, baseline, candidate in table:
+        _, moved = compared_code(then.encode(), then.replace(before, after).encode())
+        assert [baseline, candidate] == [set(keys) for keys in moved]
 
 
 def test_code_that_is_run_has_the_same_key() -> None:
