@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import pytest
 
@@ -211,6 +211,8 @@ class TestState:
     fixtures: "FixtureValues | None" = None  # that its body is called with, where --hwperf-all measures it
     short_s: float = 0.0  # of its call, where that is too short to be compared
     has_failed: bool = False  # whether its body has, where that raises nothing: it is not judged then
+    body: Literal["before", "running", "ended"] = "before"  # a report of a running one is that of a subtest
+    failed_subtest: bool = False  # whether one has failed, for which pytest fails the test: it is not judged then
     counted: str = ""  # as what pytest's last line counts it beside its outcome
     is_over: bool = False  # whether it has been judged, or cannot be any more
 
@@ -260,6 +262,14 @@ def node_of(item: pytest.Item) -> str:
     plain = f"{item.parent.nodeid}::{item.name}" if item.parent else item.nodeid
     grouped = item.get_closest_marker("xdist_group") and item.nodeid.startswith(f"{plain}@")
     return plain if grouped else item.nodeid
+
+
+SUBTEST = "hwperf_subtest"  # of a report: that of a subtest, which is not how its test has ended unless it failed
+
+
+def is_mere_subtest(report: pytest.TestReport) -> bool:
+    """Whether a report says nothing of how its test has ended: a subtest that fails is one of the test."""
+    return hasattr(report, SUBTEST) and not report.failed
 
 
 def is_measured(item: pytest.Item) -> bool:
