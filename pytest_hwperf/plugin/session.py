@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BODY_ENDED = "in a process of a pair, what follows its only measurement is not run"  # the reason of a skip
+BENCHMARK_MARKS = ("benchmark", "codspeed_benchmark")  # of pytest-benchmark and pytest-codspeed
 MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload", "hwserial")
 
 
@@ -170,8 +171,8 @@ class Markers:
     own: tuple["Margin", ...] = ()  # of these, the ones that markers name: an option or the ini names them for all
     load: "Load | None" = None  # how calls arrive; None: each when the one before has ended, and nothing waits
     is_serial: bool = False  # whether one side at a time goes through it in pairs
-    by_all: bool = False  # whether it is measured since --hwperf-all says so, and by nothing of its own
-    left_out: str = ""  # why --hwperf-all does not measure it, "" where it does or was not given
+    by_all: bool = False  # whether its body is measured if it can be: by --hwperf-all, or as a benchmark
+    left_out: str = ""  # why it is not measured so, "" where it is or that was not asked for
     refusal: str = ""  # why nothing of the test can be measured, which fails it; "" where something can
     point: "SweepPoint | None" = None  # of a sweep, with the limits of its search and the budgets
     stop: bool = False  # whether larger batches than one that misses a limit are skipped
@@ -275,6 +276,13 @@ def is_mere_subtest(report: pytest.TestReport) -> bool:
 def is_measured(item: pytest.Item) -> bool:
     """Whether a test is measured: it uses the fixture `hwperf`, or its body is the call by a budget or --hwperf-all."""
     return is_asked_for(item) or test_of(item).markers.by_all
+
+
+def is_benchmark_body(item: pytest.Item) -> bool:
+    """Whether --hwperf-benchmark makes the body of a test the call: it has the marker, and not the fixture."""
+    if not session_of(item.config).settings.benchmark or "hwperf" in getattr(item, "fixturenames", ()):
+        return False
+    return any(map(item.get_closest_marker, BENCHMARK_MARKS))
 
 
 def is_asked_for(item: pytest.Item) -> bool:
