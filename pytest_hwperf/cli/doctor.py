@@ -20,7 +20,7 @@ from pytest_hwperf.host.disturbance import SystemState, read_system_state
 from pytest_hwperf.host.machine import count_usable_cores, describe_machine, lacking, measure_peaks, save_peaks
 from pytest_hwperf.host.memory import resident, resolution
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.meters.rapl import Zone, choose_zones, refusal, zones_of
+from pytest_hwperf.meters.rapl import Zone, choose_zones, refusal, repeating, zones_of
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable, UsageProblem
 from pytest_hwperf.records.markers import nearest_or_all
@@ -156,9 +156,10 @@ def read_zones(access: Access, environ: Mapping[str, str]) -> list[Fact]:
     """Return every RAPL zone, also those that are never added up."""
     answers = {zone: refusal(zone, access.files) for zone in zones_of(access, environ)}
     chosen, _ = choose_zones([*answers], answers.__getitem__)
+    copies = repeating(chosen, access)
     facts = list[Fact]()
     for zone, answer in answers.items():
-        role = "added up" if zone in chosen else _role(zone, answer)
+        role = "added up" if zone in chosen and zone not in copies else _role(zone, answer)
         value = {"id": zone.id, "name": zone.name, "max_energy_range_uj": zone.max_uj, "answers": answer, "role": role}
         facts.append(Fact(zone.id, zone.id, value, f"{zone.name}{answer and f', answers {answer}'}: {role}"))
     return facts

@@ -16,6 +16,7 @@ from pytest_hwperf.records.profiles import OperatorProfile
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Estimate, Figure, Run, Sample, replace
 from pytest_hwperf.records.structs import Count, ForeignRecord, Size
+from pytest_hwperf.records.text import shortened
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.scenarios.profiles import parse_calls
 from pytest_hwperf.stats.estimates import REPORTED_CONFIDENCE, figures
@@ -25,6 +26,13 @@ T = TypeVar("T")
 _LARGEST = 256 * 2**20  # bytes
 _LONGEST_NAME = 1000  # characters
 _LATENCY = MEDIAN_LATENCY[0]
+# Functions of Python's `time` that pytest-benchmark can time by; what another one counts is not known.
+_METRIC_OF_TIMER = {
+    **dict.fromkeys(("perf_counter", "monotonic", "time"), _LATENCY),
+    **dict.fromkeys(("process_time", "thread_time"), "cpu_time"),
+}
+_USUAL_TIMER = "perf_counter"
+_NANOSECOND = 1e-9  # s
 _ELSEWHERE = "the machine of this report is the one that reads it, not the one that measured"
 _COSTS = (
     "operators of this profile take less than 20 µs on average, of which the profiler's own cost of about 5 µs each "
@@ -59,9 +67,32 @@ class _Stats(ForeignRecord, frozen=True, kw_only=True):
         return "call" if self.iterations <= 1 else f"batch of {self.iterations} calls"
 
 
+class _Options(ForeignRecord, frozen=True, kw_only=True):
+    timer: str = _USUAL_TIMER  # the name of a function, without its module
+
+    @property
+    def clock(self) -> str:
+        """The timer that counts seconds: pytest-benchmark takes the nanoseconds of its twin for seconds."""
+        return self.timer.removesuffix("_ns") if self.is_known else self.timer
+
+    @property
+    def is_known(self) -> bool:
+        return self.timer.removesuffix("_ns") in _METRIC_OF_TIMER
+
+    @property
+    def metric(self) -> str:
+        """What it measures; an unknown timer replaces the clock, so its figures stand where the latency would."""
+        return _METRIC_OF_TIMER.get(self.clock, _LATENCY)
+
+    @property
+    def unit_s(self) -> float:
+        return _NANOSECOND if self.timer != self.clock else 1.0
+
+
 class _Benchmark(ForeignRecord, frozen=True, kw_only=True):
     fullname: str
     stats: _Stats
+    options: _Options = _Options()
 
 
 class _Commit(ForeignRecord, frozen=True, kw_only=True):
@@ -84,23 +115,34 @@ def _of_pytest_benchmark(text: bytes, _: str) -> Report:
     judgements = [_judgement(one, file) for one in file.benchmarks if one.stats.rounds]
     if not judgements:
         raise UsageProblem("this file of pytest-benchmark holds no benchmarks")
-    return _report(*judgements)
+    timers = dict.fromkeys(one.options.timer for one in file.benchmarks if not one.options.is_known)
+    return _report(*judgements, warnings=tuple(map(_unknown_timer, timers)))
+
+
+def _unknown_timer(timer: str) -> str:
+    return (
+        f"timed by {shortened(timer)}, a timer of the benchmarks' own: their latency is what it counted, which may not "
+        "be seconds of wall-clock time"
+    )
 
 
 def _judgement(benchmark: _Benchmark, file: _Benchmarks) -> Judgement:
-    stats, values = benchmark.stats, array("d", benchmark.stats.data)
-    rounds = Sample(metric=_LATENCY, values=values, per=stats.per, source="pytest-benchmark: rounds")
+    stats, options = benchmark.stats, benchmark.options
+    by = "" if options.timer == _USUAL_TIMER else f" by {shortened(options.timer)}"
+    values = array("d", (value * options.unit_s for value in stats.data))
+    rounds = Sample(metric=options.metric, values=values, per=stats.per, source=f"pytest-benchmark: rounds{by}")
     run = _run(benchmark.fullname, file, samples=(rounds,) if values else ())
     if values:
         return Judgement(run=run, figures=figures(run), verdicts=())
     # Of statistics alone, only the mean has an interval.
-    mean, source = mean_of_rounds(stats.mean, stats.stddev, stats.rounds), "pytest-benchmark: statistics of rounds"
+    mean = mean_of_rounds(stats.mean * options.unit_s, stats.stddev * options.unit_s, stats.rounds)
+    source = f"pytest-benchmark: statistics of rounds{by}"
     found = {"mean": mean}
     for statistic, name, value in (("p50", "median", stats.median), ("max", "maximum", stats.max)):
         method = f"{name} of rounds, no interval: the file lacks the rounds (--benchmark-save-data)"
-        found[statistic] = replace(mean, value=value, low=None, high=None, method=method)
+        found[statistic] = replace(mean, value=value * options.unit_s, low=None, high=None, method=method)
     shown = (
-        Figure(metric=_LATENCY, statistic=statistic, estimate=one, source=source, per=stats.per)
+        Figure(metric=options.metric, statistic=statistic, estimate=one, source=source, per=stats.per)
         for statistic, one in found.items()
     )
     return Judgement(run=run, figures=tuple(shown), verdicts=())

@@ -69,7 +69,7 @@ class PytestCommand:
 
     inherited: Sequence[str]  # options of the user's command line, without its tests and what a worker must not do
     neutral: Sequence[str]  # options that keep pytest from disturbing a worker, or the files of this session
-    of_plugins: Mapping[str, str]  # plugin of this session → the option that keeps it from doing so
+    of_plugins: Mapping[str, str]  # plugin of this session → the option that does so for it
     root: Path  # pytest's rootdir
     inipath: Path | None
     directory: Path  # in which pytest was started

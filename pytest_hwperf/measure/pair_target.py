@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -21,7 +21,7 @@ from pytest_hwperf.measure.plan import collect_between, collection
 from pytest_hwperf.measure.rounds import RoundStream
 from pytest_hwperf.measure.stream import FirstCall, Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
-from pytest_hwperf.records.contracts import Meter
+from pytest_hwperf.records.contracts import CountingMeter, Meter
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.records.evidence import EnergyWindow
 from pytest_hwperf.records.messages import Statement, said, state
@@ -159,9 +159,10 @@ class PairTarget:
         needed_s = 1.25 * meter.shortest_window_s
         if seconds < needed_s * _ABOUT:
             return EnergyWindow(needed_s=needed_s, reason=f"windows of {show(needed_s, 's')} are needed")
-        before = meter.start()
-        untraced(partial(self.stream.batch, calls, perf_counter_ns))
-        reading = meter.end(before)
+        with meter.attended() if isinstance(meter, CountingMeter) else nullcontext():
+            before = meter.start()
+            untraced(partial(self.stream.batch, calls, perf_counter_ns))
+            reading = meter.end(before)
         if reading.value is None:
             return EnergyWindow(reason=reading.reason, source=meter.source)
         return EnergyWindow(joules=reading.value / (calls * (self.subject.rows or 1)), source=meter.source)

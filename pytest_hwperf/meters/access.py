@@ -15,7 +15,7 @@ from typing import Any
 from pytest_hwperf.host.clocks import seconds_suspended
 from pytest_hwperf.host.files import read_at
 from pytest_hwperf.host.machine import read_processor
-from pytest_hwperf.meters.counters import Check, check_counters
+from pytest_hwperf.meters.counter_check import Check, check_counters
 from pytest_hwperf.meters.nvml_library import Library, make_context, open_library
 
 _PERF_EVENT_OPEN = 298  # its number on x86-64; elsewhere the number is another call's

@@ -1,16 +1,14 @@
-"""Energy counters: registers that may start again at 0, totals that only grow, windows of them, and a short check."""
+"""Energy counters: registers that may start again at 0, totals that only grow, and windows of them."""
 
 import errno
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import InitVar, dataclass
 from functools import partial
-from itertools import pairwise
-from statistics import median
 from typing import NamedTuple, Protocol
 
 from pytest_hwperf.host.clocks import cpu_seconds, seconds_suspended
@@ -22,6 +20,8 @@ from pytest_hwperf.records.units import show, show_number
 
 MOST_W = 2000.0  # no package, memory or board draws more; Atom packages read with a wrong unit showed 3763 W
 
+_LOOK_S = 0.1  # between two readings of a counter that starts again at an unknown count; the check reads for longer
+_LONGER = 1.25  # than the shortest window: a window of the usual length is attended
 _SUSPENDED_S = 0.1  # the two clocks are read one after the other, not at once
 
 
@@ -35,6 +35,11 @@ class Register:
     last: int | None  # the last count before it starts again at 0; None = it never does, or it is not known
     never_idle: bool  # whether standing still over a whole window is a defect, as of a package or a board
     longest_s: float = math.inf  # then it may have started again at 0 unseen
+
+    @property
+    def restarts_anywhere(self) -> bool:
+        """Whether it may start again at 0 from any count: only a reading soon afterwards shows that it did."""
+        return self.last is None and not math.isinf(self.longest_s)
 
     def spent(self, before: int, after: int) -> int:
         """Return the counts between two values of a counter that started again at 0 once at most.
@@ -127,6 +132,8 @@ class Totals:
     ) -> None:
         self._counters = counters
         self._longest_s = longest_s
+        anywhere = any(register.restarts_anywhere for register in counters.registers)
+        self._pause_s = min(longest_s / 2, _LOOK_S) if anywhere else longest_s / 2
         self._clock = clock
         self._suspended = suspended
         self._wait = wait
@@ -163,7 +170,7 @@ class Totals:
             thread.join()
 
     def _attend(self, ended: threading.Event) -> None:
-        while not self._wait(ended, self._longest_s / 2):
+        while not self._wait(ended, self._pause_s):
             with self._lock:
                 try:
                     self._add()
@@ -242,8 +249,10 @@ class CounterMeter:
         """Label what is added up, and add it up from now on."""
         self.domains = tuple(register.name for register in self.counters.registers)
         self.source = f"{self.kind}:{'+'.join(self.domains)}"
-        self.longest_window_s = min((register.longest_s for register in self.counters.registers), default=math.inf)
-        self._totals = Totals(self.counters, longest_s=self.longest_window_s, clock=clock, suspended=suspended)
+        longest_s = min((register.longest_s for register in self.counters.registers), default=math.inf)
+        self._totals = Totals(self.counters, longest_s=longest_s, clock=clock, suspended=suspended)
+        anywhere = any(register.restarts_anywhere for register in self.counters.registers)
+        self.longest_window_s = _LONGER * self.shortest_window_s if anywhere else longest_s
 
     def start(self) -> Opening | str:
         """Wait for a change and read all counters; an error is returned by the end of the window."""
@@ -321,67 +330,3 @@ def refusal_warnings(refused: Iterable[str]) -> tuple[str, ...]:
     """Say why better sources are not used, all in one footnote: of a remedy of several lines the first."""
     reasons = [reason.splitlines()[0].removesuffix(".") for reason in refused]
     return (f"better source{'s' * (len(reasons) > 1)} refused: {'; '.join(reasons)}",) if reasons else ()
-
-
-_CHANGES = 50  # of each counter, then its step is known
-_LEAST_S = 0.2  # a counter that has not moved by then is stuck: an idle package moves every millisecond
-_MOST_S = 1.0
-_FEWEST_GAPS = 2
-_PATIENCE = 5  # ticks to wait for the next change
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterCheck:
-    """Results of a check."""
-
-    tick_s: float  # median time between two changes, of the slowest counter
-    spins: int  # readings that take as long as a few ticks: a wait for a change ends then
-    seconds: float = 0.0  # that it took
-    stuck: tuple[Register, ...] = ()  # did not move
-    absurd: tuple[tuple[Register, float], ...] = ()  # with their power in W, which nothing draws
-
-    def faults(self) -> dict[str, str]:
-        """Return register id → why it is left out."""
-        stuck = {r.id: f"{r} did not move in {show(self.seconds, 's')}: it is left out." for r in self.stuck}
-        absurd = {
-            r.id: f"{r} reads {watts:.0f} W, above {MOST_W:.0f} W: wrong unit; it is left out."
-            for r, watts in self.absurd
-        }
-        return stuck | absurd
-
-
-Check = Callable[[Counters], CounterCheck]
-
-
-def check_counters(counters: Counters, clock: Callable[[], float] = time.perf_counter) -> CounterCheck:
-    first = last = counters.read()
-    changes: list[list[float]] = [[] for _ in counters.registers]
-    totals = [0] * len(first)
-    started = clock()
-    elapsed, readings = 0.0, 0
-    while elapsed < _LEAST_S or (elapsed < _MOST_S and any(len(times) < _CHANGES for times in changes)):
-        counts, now = counters.read(), clock()
-        readings += 1
-        elapsed = now - started
-        for position, (register, before, after) in enumerate(zip(counters.registers, last, counts, strict=True)):
-            if after != before:
-                changes[position].append(now)
-                totals[position] += register.spent(before, after)
-        last = counts
-    watts = [total * r.joules / elapsed for total, r in zip(totals, counters.registers, strict=True)]
-    seen = list(zip(counters.registers, changes, watts, strict=True))
-    good = [times for _, times, power in seen if times and power <= MOST_W]
-    tick_s = max((_gap(times, elapsed) for times in good), default=elapsed)
-    return CounterCheck(
-        tick_s=tick_s,
-        seconds=elapsed,
-        spins=round(_PATIENCE * tick_s / (elapsed / readings)),
-        stuck=tuple(register for register, times, _ in seen if not times),
-        absurd=tuple((register, power) for register, _, power in seen if power > MOST_W),
-    )
-
-
-def _gap(times: Sequence[float], elapsed: float) -> float:
-    """Return the usual time between two changes; of a counter that hardly moved, the most that it can be."""
-    gaps = [after - before for before, after in pairwise(times)]
-    return median(gaps) if len(gaps) >= _FEWEST_GAPS else elapsed

@@ -27,6 +27,7 @@ class EnergyReading:
     window_s: float | None = None
     bound: float | None = None  # largest relative error by the counter's tick; None without tick or figure
     share: float | None = None  # of this process in the machine's busy CPU time; None where it is not known
+    warnings: tuple[str, ...] = ()  # what is to be known of every figure of this source, such as zones left out
 
     @property
     def watts(self) -> float | None:
@@ -64,7 +65,7 @@ class EnergyMeter:
             return
         counters = self._counters
         domains, estimated = counters.domains if counters else (), self._meter.covers == "estimate"
-        reading = EnergyReading(self._meter.source, domains, _OPEN, estimated)
+        reading = EnergyReading(self._meter.source, domains, _OPEN, estimated, warnings=tuple(self._meter.warnings))
         # The block may take so long that a counter starts again at 0 within it.
         with counters.attended() if counters else nullcontext():
             started = self._meter.start()

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from pytest_hwperf.meters.access import SYSTEM, Access, Files
 from pytest_hwperf.meters.counters import CounterMeter, HeldCounters, Register, errno_name, hold_open, refusal_warnings
 from pytest_hwperf.meters.sources import ROOT_VARIABLE, ROOTS, Looked, processor_meter, why_refused
-from pytest_hwperf.records.errors import MeterUnavailable
+from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 # All three read the same registers: a later one is used where an earlier one is missing or cannot be read.
 _BACKENDS = ("intel-rapl", "intel-rapl-tpmi", "intel-rapl-mmio")
@@ -90,7 +91,10 @@ def refusal(zone: Zone, files: Files = SYSTEM) -> str:
 
 
 def choose_zones(zones: Sequence[Zone], answer: Callable[[Zone], str]) -> tuple[tuple[Zone, ...], dict[Zone, str]]:
-    """Choose the packages and their memory: `core` and `uncore` lie in a package, `psys` includes packages."""
+    """Choose the packages and the memory, in a package or beside all of them.
+
+    `core` and `uncore` lie in a package, and `psys` includes packages.
+    """
     chosen: list[Zone] = []
     refused: dict[Zone, str] = {}
 
@@ -108,6 +112,9 @@ def choose_zones(zones: Sequence[Zone], answer: Callable[[Zone], str]) -> tuple[
         memory = ([zone for zone in zones if zone.name == "dram" and zone.parent == p.id] for g in twins for p in g)
         of_group = [zone for zone in zones if zone.name == "dram" and zone.parent in packages]
         for zone in (of_group or next(filter(None, memory), [])) if packages else []:
+            take(zone)
+    if chosen:  # memory alone is no substitute for packages
+        for zone in preferred([zone for zone in zones if zone.name == "dram" and zone.parent == zone.backend]):
             take(zone)
     return tuple(chosen), refused
 
@@ -175,6 +182,18 @@ def powercap_counters(zones: Sequence[Zone], files: Files = SYSTEM) -> HeldCount
     return hold_open(
         {_register(zone): partial(files.open, f"{zone.path}/energy_uj", os.O_RDONLY) for zone in zones}, count
     )
+
+
+def repeating(zones: Sequence[Zone], access: Access) -> list[Zone]:
+    """Watch zones for a second at most, and return those that show the register of another one of them."""
+    if len(zones) < 2:  # noqa: PLR2004 - one repeats nothing
+        return []
+    try:
+        with closing(powercap_counters(zones, access.files)) as counters:
+            copies = access.check(counters).copies()
+    except (OSError, MeasurementError):  # the line of the source says why
+        return []
+    return [zone for zone in zones if zone.id in copies]
 
 
 def rapl_meter(

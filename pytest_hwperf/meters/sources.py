@@ -1,13 +1,14 @@
 """Sources of energy: why each is refused, row by row, and how the counters of processors are opened."""
 
 import errno
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.meters.counters import Check, CounterCheck, CounterMeter, Counters, busy_here, errno_name
+from pytest_hwperf.meters.counter_check import Check, CounterCheck
+from pytest_hwperf.meters.counters import CounterMeter, Counters, busy_here, errno_name
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.records.units import show
 
@@ -163,13 +164,14 @@ def processor_meter(
     sources: Sequence[S],
     open_counters: Callable[[Sequence[S]], Counters],
     *,
-    ids_of: Callable[[S], Collection[str]],
+    ids_of: Callable[[S], Sequence[str]],
     access: Access,
     warnings: Sequence[str],
 ) -> CounterMeter:
     """Open and check the counters of a processor's `sources`; open them again without those that report nonsense.
 
-    A source counts if the registers that `ids_of` names are sound: its own, and that of what contains it.
+    A source counts if the registers that `ids_of` names are sound: its own, and that of what contains it. One that
+    shows the register of another source is left out by itself: what it contains may be read nowhere else.
     """
     counters, seen, faults = _open_checked(sources, open_counters, access.check, ids_of)
     noisy = "sgx" in access.flags
@@ -196,19 +198,22 @@ def _open_checked(
     sources: Sequence[S],
     open_counters: Callable[[Sequence[S]], Counters],
     check: Check,
-    ids_of: Callable[[S], Collection[str]],
+    ids_of: Callable[[S], Sequence[str]],
 ) -> tuple[Counters, CounterCheck, tuple[str, ...]]:
     """Return the open counters, the check of them, and why others are left out."""
     counters = open_counters(sources)
     seen = _checked(counters, check)
-    if not (faults := seen.faults()):
+    faults = seen.faults()
+    copies = seen.copies()
+    if not faults and not copies:
         return counters, seen, ()
     counters.close()
-    counters = open_counters([source for source in sources if not faults.keys() & set(ids_of(source))])
+    sound = (source for source in sources if not faults.keys() & set(ids_of(source)))
+    counters = open_counters([source for source in sound if ids_of(source)[0] not in copies])
     if not any(register.never_idle for register in counters.registers):
         counters.close()
         raise MeterUnavailable(f"{' '.join(faults.values())} Nothing is left to read.")
-    return counters, _checked(counters, check), tuple(faults.values())
+    return counters, _checked(counters, check), (*faults.values(), *copies.values())
 
 
 def _checked(counters: Counters, check: Check) -> CounterCheck:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _WORKER = "HWPERF_WORKER"  # host.worker_protocol.ENVIRONMENT, which an unused plugin does not load
 _WATCHED = "HWPERF_WATCHES_FILES"  # host.opened_files.WATCHES_FILES
 _FIXTURES = frozenset({"hwperf", "hwperf_model", "energy_meter", "memory_meter"})
+_BENCHMARKS = (
+    "benchmark",
+    "codspeed_benchmark",
+)  # plugin.session.BENCHMARK_MARKS
 _MARKERS = {
     "hwbudget": (
         "(latency_p95_ms=100, accuracy_min=0.85, memory_max_mb=10, throughput_min_qps=5000, "
@@ -112,20 +116,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @fakes_aside()
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Read the markers of all tests, those included that a conftest has just added; end the session at a bad one."""
-    if config.pluginmanager.has_plugin("hwperf-hooks") or _concerns(items):
+    marks = ("hw", *_BENCHMARKS) if read_flag(config, "hwperf_benchmark") else ("hw",)
+    if config.pluginmanager.has_plugin("hwperf-hooks") or _concerns(items, marks):
         _session(config)
         from pytest_hwperf.plugin.hooks import check_items
 
         check_items(config, items)
 
 
-def _concerns(items: list[pytest.Item]) -> bool:
-    """Whether any test uses one of the fixtures that measure, or carries one of the markers, as its class or module."""
+def _concerns(items: list[pytest.Item], marks: tuple[str, ...]) -> bool:
+    """Whether any test uses one of the fixtures that measure, or carries one of the markers, as its class or module.
+
+    Markers are given by the beginnings of their names, so that a misspelt one is found too.
+    """
     if not all(_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) for item in items):
         return True
     parents = {item.parent for item in items if item.parent is not None}
     nodes = [*items, *{node for parent in parents for node in parent.iter_parents()}]  # each of them once
-    return any(mark.name.startswith("hw") for node in nodes for mark in node.own_markers)  # a misspelt one too
+    return any(mark.name.startswith(marks) for node in nodes for mark in node.own_markers)
 
 
 @pytest.fixture(name="hwperf")  # the module `hwperf` of this package becomes its attribute of that name

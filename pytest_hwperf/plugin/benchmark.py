@@ -11,7 +11,7 @@ import pytest
 from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.measure.rounds import Rounds, arguments_of, refuse_used_up
 from pytest_hwperf.plugin.hwperf import Hwperf
-from pytest_hwperf.plugin.session import BODY_ENDED, node_of, session_of, test_of
+from pytest_hwperf.plugin.session import BENCHMARK_MARKS, BODY_ENDED, is_benchmark_body, node_of, session_of, test_of
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import nearest_or_all
 from pytest_hwperf.records.run import Run, Sample, replace
@@ -45,7 +45,7 @@ class Benchmark:
     """Measures one call of a test; the verdicts follow when the test's body has passed."""
 
     def __init__(self, item: pytest.Item, hwperf: Hwperf) -> None:
-        marker = item.get_closest_marker("benchmark")
+        marker = next(filter(None, map(item.get_closest_marker, BENCHMARK_MARKS)), None)
         given: Mapping[str, Any] = marker.kwargs if marker else {}
         callspec = getattr(item, "callspec", None)
         self.name, self.fullname, self.group = item.name, node_of(item), given.get("group")
@@ -135,7 +135,7 @@ class Benchmark:
     def finish(self) -> None:
         """Add group, extra information and what has no meaning here to the run of the test."""
         runs = test_of(self._item).runs
-        run = runs.get(self._run.label) if self._run is not None else None
+        run = runs.get("")  # a benchmark has no label
         if run is not None:
             said = {} if self.group is None else {GROUP: str(self.group)}
             if self.extra_info:
@@ -173,13 +173,22 @@ def _check_number(name: str, given: object, least: int) -> None:
         raise ValueError(f"pedantic({name}={given!r}): a whole number from {least} on")
 
 
-_THEIRS = "pytest_benchmark.plugin"
+_THEIRS = ("pytest_benchmark.plugin", "pytest_codspeed.plugin")
 _MARKER = (
-    "benchmark(group=…, max_time=…, disable_gc=…, ...): settings of the fixture benchmark; those without a meaning to "
-    "pytest-hwperf are named in the report."
+    "(group=…, max_time=…, disable_gc=…, ...): settings of the fixture benchmark; without the fixture, the test "
+    "is measured. Those without a meaning to pytest-hwperf are named in the report."
 )
 _MEANT = {"group", "max_time", "disable_gc"}  # keywords of the marker that mean something here
-_TIMING = {"min_rounds", "min_time", "timer", "precision", "calibration_precision", "warmup", "warmup_iterations"}
+_TIMING = {
+    "min_rounds",
+    "max_rounds",
+    "min_time",
+    "timer",
+    "precision",
+    "calibration_precision",
+    "warmup",
+    "warmup_iterations",
+}
 _KEYWORDS = {*_MEANT, *_TIMING, "confidence", "cprofile"}
 # Options of pytest-benchmark: that of this plugin which does the same.
 _SAME = {"benchmark_skip": "hwperf_skip", "benchmark_only": "hwperf_only", "benchmark_disable": "hwperf_disable"}
@@ -187,10 +196,10 @@ _UNDERSTOOD = frozenset({"--benchmark-skip", "--benchmark-only", "--benchmark-di
 
 
 def replace_pytest_benchmark(config: pytest.Config) -> None:
-    """Register this module, and keep pytest-benchmark from working, whose options stay known."""
+    """Register this module, and keep pytest-benchmark and pytest-codspeed from working, whose options stay known."""
     plugins = config.pluginmanager
     for name, plugin in plugins.list_name_plugin():
-        if getattr(plugin, "__name__", "") == _THEIRS:
+        if getattr(plugin, "__name__", "") in _THEIRS:
             plugins.set_blocked(name)
     asked = {theirs for theirs in _SAME if config.getoption(theirs, default=False)}
     if config.getoption("benchmark_enable", default=False):  # takes back what the configuration file says
@@ -202,7 +211,8 @@ def replace_pytest_benchmark(config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", _MARKER)
+    for name in BENCHMARK_MARKS:
+        config.addinivalue_line("markers", name + _MARKER)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -214,15 +224,15 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def marker_problems(item: pytest.Item) -> list[str]:
     found = list[str]()
-    for mark in item.iter_markers("benchmark"):
+    for mark in (mark for name in BENCHMARK_MARKS for mark in item.iter_markers(name)):
         if mark.args:
             given = ", ".join(map(repr, mark.args))
-            found.append(f"benchmark({given}): only keywords are taken, such as benchmark(group='predict')")
+            found.append(f"{mark.name}({given}): only keywords are taken, such as {mark.name}(group='predict')")
         for name in mark.kwargs.keys() - _KEYWORDS:
-            found.append(f"benchmark({name}=…): unknown keyword.{nearest_or_all(name, _KEYWORDS)}")
+            found.append(f"{mark.name}({name}=…): unknown keyword.{nearest_or_all(name, _KEYWORDS)}")
         seconds = mark.kwargs.get("max_time", 1)
         if not isinstance(seconds, int | float) or not 0 < seconds <= 3600:  # noqa: PLR2004 - as of --hwperf-sample-time
-            found.append(f"benchmark(max_time={seconds!r}): a number of seconds above 0 up to 3600, such as 2")
+            found.append(f"{mark.name}(max_time={seconds!r}): a number of seconds above 0 up to 3600, such as 2")
     return found
 
 
@@ -233,6 +243,12 @@ def benchmark(request: pytest.FixtureRequest, hwperf: Hwperf) -> Benchmark:
 
 
 @pytest.fixture
+def codspeed_benchmark(benchmark: Benchmark) -> Benchmark:
+    """Measure as the fixture benchmark does, under its other name in pytest-codspeed."""
+    return benchmark
+
+
+@pytest.fixture
 def benchmark_weave(benchmark: Benchmark) -> Callable[..., Any]:
     """Weaving, which is refused: measure by benchmark(function, ...)."""
     return benchmark.weave
@@ -240,7 +256,9 @@ def benchmark_weave(benchmark: Benchmark) -> Callable[..., Any]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Add to the run of a test what its body has set on the fixture."""
+    """Add to the run of a test what its body has set on the fixture, or what its marker says of the body."""
+    if is_benchmark_body(item):
+        Benchmark(item, Hwperf(item))
     result = yield
     if _BENCHMARK in item.stash:
         with fakes_aside():

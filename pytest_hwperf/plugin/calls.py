@@ -26,31 +26,20 @@ class ReportedError(Exception):
 class RepeatedSubtests:
     """Stands for the fixture `subtests`, or for `TestCase.subTest`, in a body that is called many times."""
 
-    def __init__(self, real: Callable[..., AbstractContextManager[object]]) -> None:
-        self._real, self._in_first = real, True
-        self._failed = False  # whether one of the first call has
+    def __init__(self, real: Callable[..., AbstractContextManager[object]], item: pytest.Item) -> None:
+        self._real = real
+        self._item = item
+        self._in_first = True
 
     def test(self, *args: Any, **kwargs: Any) -> AbstractContextManager[object]:
         """Return the context of a subtest; after the first call none is reported, and a failure ends the body."""
-        return self._reported(self._real(*args, **kwargs)) if self._in_first else _QUIET
+        return self._real(*args, **kwargs) if self._in_first else _QUIET
 
     def end_call(self) -> None:
-        if self._in_first:
-            self._in_first = False
-            if self._failed:
-                raise ReportedError
-
-    @contextmanager
-    def _reported(self, real: AbstractContextManager[object]) -> Iterator[object]:
-        __tracebackhide__ = True
-        with real as entered:
-            try:
-                yield entered
-            except _GOES_ON:
-                raise
-            except BaseException:
-                self._failed = True
-                raise
+        """End the body with its first call where pytest fails the test for a subtest."""
+        self._in_first = False
+        if test_of(self._item).failed_subtest:
+            raise ReportedError
 
 
 _QUIET = suppress(*_GOES_ON)
@@ -72,7 +61,7 @@ def stand_in(item: pytest.Function) -> Callable[..., Any]:
             except UsageProblem as error:  # of which no line of the body is the place
                 pytest.fail(str(error), pytrace=False)
         real = getattr(fixtures.get("subtests"), "test", None)
-        subtests = RepeatedSubtests(real) if real else None
+        subtests = RepeatedSubtests(real, item) if real else None
         if subtests:
             fixtures["subtests"] = subtests
         return BodyCall(body, **fixtures) if fixtures else body, subtests
@@ -181,7 +170,7 @@ def _measured_method(item: pytest.Function) -> Callable[[], None]:
     def measured() -> None:
         __tracebackhide__ = True
         test.has_failed = True  # until it has not: unittest keeps what it raises to itself
-        subtests, repeated = RepeatedSubtests(case.subTest), RepeatedCase(case)
+        subtests, repeated = RepeatedSubtests(case.subTest, item), RepeatedCase(case)
 
         def call() -> None:
             body()

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.plugin.failure import draw_failure
-from pytest_hwperf.plugin.session import session_of
+from pytest_hwperf.plugin.session import is_mere_subtest, session_of
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.text import visible, visible_lines
 from pytest_hwperf.records.units import counted, some_of
@@ -30,6 +30,8 @@ class Ends:
     hidden: dict[str, None] = field(default_factory=dict)  # judged, and fail only by verdicts that a new `xfail` hides
 
     def note(self, report: pytest.TestReport) -> None:
+        if is_mere_subtest(report):
+            return
         if report.when == "teardown":
             self.over.add(report.nodeid)
         if report.failed:

@@ -57,6 +57,7 @@ _NAMED_ANEW = ("--hwperf-against", "--hwperf-alpha", "--hwperf-compare", "--hwpe
 # What keeps a plugin from disturbing a worker: pytest-timeout would count the waiting. Where a plugin is missing
 # its option is an error, and another interpreter may lack it.
 _NEUTRAL = {"xdist": "-n0", "timeout": "--timeout=0", "pytest_cov": "--no-cov", "testmon": "--no-testmon"}
+_SEED = "_seed"  # how the name of such an option ends, after that of its plugin
 _SHORT = ("-k", "-m", "-n")  # whose value may follow without a space
 _INI, _INIS = "--override-ini", ("-o", "--override-ini")
 
@@ -73,7 +74,7 @@ def pytest_command(config: pytest.Config) -> PytestCommand:
     return PytestCommand(
         inherited=drop(_given(config), tests=config.getoption("file_or_dir") or ()),
         neutral=["--maxfail=0", "-k", "", "-m", "", *own[0], *own[1]],
-        of_plugins={name: option for name, option in _NEUTRAL.items() if has(name)},
+        of_plugins={name: option for name, option in _NEUTRAL.items() if has(name)} | _drawn_seeds(config),
         root=config.rootpath,
         inipath=config.inipath,
         directory=Path(config.invocation_params.dir),
@@ -81,6 +82,20 @@ def pytest_command(config: pytest.Config) -> PytestCommand:
         keeps_cache=has("cacheprovider"),
         deadline_s=session_of(config).settings.worker_time_s,
     )
+
+
+def _drawn_seeds(config: pytest.Config) -> dict[str, str]:
+    """Return plugin → the option that gives a process the seed of this session.
+
+    A plugin such as pytest-randomly draws a number for its option `--randomly-seed` where the user gives none. Each
+    process would draw its own one, and the two sides of a pair would work on other data.
+    """
+    found = {name.removesuffix(_SEED): value for name, value in vars(config.option).items() if name.endswith(_SEED)}
+    return {
+        plugin: f"--{plugin}-seed={value}"
+        for plugin, value in found.items()
+        if isinstance(value, int) and config.pluginmanager.hasplugin(plugin)
+    }
 
 
 def command_for(item: pytest.Item) -> Command:

@@ -14,7 +14,15 @@ from pytest_hwperf.host.worker_protocol import ENVIRONMENT
 from pytest_hwperf.plugin.collector import Collector
 from pytest_hwperf.plugin.command import TIMER
 from pytest_hwperf.plugin.failure import note_failure
-from pytest_hwperf.plugin.session import SessionState, begin_session, begin_try, is_measured, session_of, test_of
+from pytest_hwperf.plugin.session import (
+    SUBTEST,
+    SessionState,
+    begin_session,
+    begin_try,
+    is_measured,
+    session_of,
+    test_of,
+)
 from pytest_hwperf.plugin.settings import read_settings
 from pytest_hwperf.records.text import visible, visible_lines
 from pytest_hwperf.reports.document import wrapped
@@ -229,10 +237,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         body: Any = None
         if stand_in is not None and isinstance(item, pytest.Function):
             body, item.obj = item.obj, stand_in
+        test_of(item).body = "running"
         try:
             with fakes_in_place():
                 result = yield  # a body that fails by itself is not judged
         finally:
+            test_of(item).body = "ended"
             if body is not None and isinstance(item, pytest.Function):
                 item.obj = body
         _judge(item)
@@ -256,7 +266,8 @@ def _begin_call(item: pytest.Item) -> Callable[..., Any] | None:
 def _judge(item: pytest.Item) -> None:
     """Fail a measured test by its verdicts."""
     test, state = test_of(item), session_of(item.config)
-    if state.judges and (is_measured(item) or test.markers.left_out) and not test.has_failed:
+    failed = test.has_failed or test.failed_subtest
+    if state.judges and (is_measured(item) or test.markers.left_out) and not failed:
         from pytest_hwperf.plugin.judging import judge_test
 
         test.failure = judge_test(item)
@@ -283,17 +294,27 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put the result of a test on its report as plain data, which xdist sends from worker to controller."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put the result of a test on its report as plain data, which xdist sends from worker to controller.
+
+    A report that is made before the body has ended is that of a subtest, also of one in a fixture.
+    """
     report = yield
     with fakes_aside():
-        _note_on(report, item)
+        _note_on(report, item, call.when)
     return report
 
 
-def _note_on(report: pytest.TestReport, item: pytest.Item) -> None:
+def _note_on(report: pytest.TestReport, item: pytest.Item, when: str) -> None:
     noted: Any = report  # pytest lets plugins add to a report
     test, in_pairs = test_of(item), session_of(item.config).gate is not None
+    if when == "call" and report.failed and test.body != "ended":
+        test.failed_subtest = True
+    if test.body == "running":
+        setattr(noted, SUBTEST, True)
+        return
     if report.when == "call":
         if test.failure:
             note_failure(report, test.failure)

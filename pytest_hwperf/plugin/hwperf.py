@@ -16,6 +16,7 @@ from pytest_hwperf.measure.stream import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.subjects import Subject, subject_of_rounds
 from pytest_hwperf.plugin.command import timeout_paused
 from pytest_hwperf.plugin.failure import AtTheCall
+from pytest_hwperf.plugin.kept import keeping_little
 from pytest_hwperf.plugin.loads import batch_size_under, subject_of_requests
 from pytest_hwperf.plugin.markers import swept_value
 from pytest_hwperf.plugin.measurement import empty_run
@@ -329,7 +330,11 @@ class Hwperf:
     def _measured(self, subject: Subject, label: str) -> Run:
         measure = measure_if_repeatable if self._test.markers.by_all else self._session.measure
         with self._session.own_work(), fakes_aside():
-            run = measure(self._item, subject, label)
+            with keeping_little(self._item) as kept:
+                run = measure(self._item, subject, label)
+            if notes := kept.notes:
+                samples = (replace(sample, warnings=(*sample.warnings, *notes)) for sample in run.samples)
+                run = replace(run, samples=tuple(samples)).with_result(run.result)
         self._test.measured.add(label)
         self._keep(run)
         return run

@@ -9,7 +9,16 @@ from unittest import TestCase
 import pytest
 
 from pytest_hwperf import registry
-from pytest_hwperf.plugin.session import MARKS, Markers, is_asked_for, is_measured, node_of, session_of, test_of
+from pytest_hwperf.plugin.session import (
+    MARKS,
+    Markers,
+    is_asked_for,
+    is_benchmark_body,
+    is_measured,
+    node_of,
+    session_of,
+    test_of,
+)
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import (
     COUNTED,
@@ -164,7 +173,8 @@ BUILT_IN_SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
 def read_markers(item: pytest.Item) -> list[str]:
     """Keep the parsed markers of a test that has any; return every problem, as `test: problem`."""
     settings, problems = session_of(item.config).settings, _misspelt(item)
-    if not (settings.all or is_measured(item) or any(map(item.get_closest_marker, MARKS))):
+    is_benchmark = is_benchmark_body(item)
+    if not (settings.all or is_benchmark or is_measured(item) or any(map(item.get_closest_marker, MARKS))):
         return [f"{item.nodeid}: {problem}" for problem in problems]
 
     def layers(name: str, parse: Callable[[Mapping[str, object]], Any]) -> list[Any]:
@@ -181,7 +191,7 @@ def read_markers(item: pytest.Item) -> list[str]:
     named = [settings.margins, *own]
     problems += _misplaced(item)
     point, stop = point_of(item, budgets)
-    gated = settings.all and not settings.disable and _has_own_body(item)
+    gated = (settings.all or is_benchmark) and not settings.disable and _has_own_body(item)
     drawn = gated and getattr(getattr(item, "function", None), "is_hypothesis_test", False)
     is_call = item.get_closest_marker("hwbudget") is not None and "hwperf" not in getattr(item, "fixturenames", ())
     unmeasurable = _unmeasurable_body(item) if gated or is_call else ""
@@ -208,7 +218,7 @@ def _misplaced(item: pytest.Item) -> list[str]:
     settings, serial = session_of(item.config).settings, item.iter_markers("hwserial")
     given = (_given(mark) for mark in serial if mark.args or mark.kwargs)
     found = [f"{one}: it takes no arguments: write @pytest.mark.hwserial" for one in given]
-    found += filter(None, [_missing_fixture(item, everywhere=settings.all)])
+    found += filter(None, [_missing_fixture(item, everywhere=settings.all or is_benchmark_body(item))])
     if settings.benchmark:
         from pytest_hwperf.plugin.benchmark import marker_problems
 
@@ -309,7 +319,7 @@ def why_not_judged(item: pytest.Item) -> str:
 
 
 def _has_own_body(item: pytest.Item) -> bool:
-    """Whether --hwperf-all is about a test: a function or method that neither measures itself nor is to fail."""
+    """Whether --hwperf-all can be about a test: a function or method that neither measures itself nor is to fail."""
     if not isinstance(item, pytest.Function) or is_asked_for(item):
         return False
     expected = getattr(item.function, "__unittest_expecting_failure__", False)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import pytest
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BODY_ENDED = "in a process of a pair, what follows its only measurement is not run"  # the reason of a skip
+BENCHMARK_MARKS = ("benchmark", "codspeed_benchmark")  # of pytest-benchmark and pytest-codspeed
 MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload", "hwserial")
 
 
@@ -170,8 +171,8 @@ class Markers:
     own: tuple["Margin", ...] = ()  # of these, the ones that markers name: an option or the ini names them for all
     load: "Load | None" = None  # how calls arrive; None: each when the one before has ended, and nothing waits
     is_serial: bool = False  # whether one side at a time goes through it in pairs
-    by_all: bool = False  # whether it is measured since --hwperf-all says so, and by nothing of its own
-    left_out: str = ""  # why --hwperf-all does not measure it, "" where it does or was not given
+    by_all: bool = False  # whether its body is measured if it can be: by --hwperf-all, or as a benchmark
+    left_out: str = ""  # why it is not measured so, "" where it is or that was not asked for
     refusal: str = ""  # why nothing of the test can be measured, which fails it; "" where something can
     point: "SweepPoint | None" = None  # of a sweep, with the limits of its search and the budgets
     stop: bool = False  # whether larger batches than one that misses a limit are skipped
@@ -212,6 +213,8 @@ class TestState:
     fails_again: bool = False  # whether a later call of its body has failed, where --hwperf-all measures it
     short_s: float = 0.0  # of its call, where that is too short to be compared
     has_failed: bool = False  # whether its body has, where that raises nothing: it is not judged then
+    body: Literal["before", "running", "ended"] = "before"  # a report of a running one is that of a subtest
+    failed_subtest: bool = False  # whether one has failed, for which pytest fails the test: it is not judged then
     counted: str = ""  # as what pytest's last line counts it beside its outcome
     is_over: bool = False  # whether it has been judged, or cannot be any more
 
@@ -263,9 +266,24 @@ def node_of(item: pytest.Item) -> str:
     return plain if grouped else item.nodeid
 
 
+SUBTEST = "hwperf_subtest"  # of a report: that of a subtest, which is not how its test has ended unless it failed
+
+
+def is_mere_subtest(report: pytest.TestReport) -> bool:
+    """Whether a report says nothing of how its test has ended: a subtest that fails is one of the test."""
+    return hasattr(report, SUBTEST) and not report.failed
+
+
 def is_measured(item: pytest.Item) -> bool:
     """Whether a test is measured: it uses the fixture `hwperf`, or its body is the call by a budget or --hwperf-all."""
     return is_asked_for(item) or test_of(item).markers.by_all
+
+
+def is_benchmark_body(item: pytest.Item) -> bool:
+    """Whether --hwperf-benchmark makes the body of a test the call: it has the marker, and not the fixture."""
+    if not session_of(item.config).settings.benchmark or "hwperf" in getattr(item, "fixturenames", ()):
+        return False
+    return any(map(item.get_closest_marker, BENCHMARK_MARKS))
 
 
 def is_asked_for(item: pytest.Item) -> bool:

@@ -12,7 +12,7 @@ from pytest_hwperf.measure.inputs import InputChangedError
 from pytest_hwperf.measure.rounds import USED_UP, is_used_up
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.plugin.measurement import empty_run
-from pytest_hwperf.plugin.session import node_of, session_of, test_of
+from pytest_hwperf.plugin.session import is_benchmark_body, node_of, session_of, test_of
 from pytest_hwperf.records.errors import HwperfError, MeasurementError
 from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
@@ -68,7 +68,9 @@ def measure_if_repeatable(item: pytest.Item, subject: Subject, label: str) -> Ru
 
 def why_not_measured(item: pytest.Item, subject: Subject) -> Statement | None:
     """Call the body three times, and say why it is not measured; None where it is."""
-    least_s, loaded, fixtures = session_of(item.config).settings.shortest_s, subject.load(), test_of(item).fixtures
+    # Whoever marks a test as a benchmark means it, however short it is.
+    least_s = 0.0 if is_benchmark_body(item) else session_of(item.config).settings.shortest_s
+    loaded, fixtures = subject.load(), test_of(item).fixtures
     with loaded.scope():
         stream = loaded.stream()
         try:

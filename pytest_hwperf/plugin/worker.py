@@ -38,7 +38,7 @@ from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure
 from pytest_hwperf.plugin.loads import block_under, pace_under, share_of_load
 from pytest_hwperf.plugin.measurement import call_once, measure_here, run_of_one_call
 from pytest_hwperf.plugin.parameters import parameters_of
-from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, session_of, test_of
+from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, is_mere_subtest, session_of, test_of
 from pytest_hwperf.plugin.watching import startup_of, usage_of
 from pytest_hwperf.records.errors import MeasurementError, WorkerError
 from pytest_hwperf.records.messages import state
@@ -103,7 +103,7 @@ class OneShotWorker:
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Reply with a repeated measurement when the body has passed: what it recorded belongs to it."""
         result = yield
-        if self._task.role == "run":
+        if self._task.role == "run" and not test_of(item).failed_subtest:
             with fakes_aside():
                 reply(WorkerResult(runs=[*test_of(item).runs.values()]), self._task)
         return result
@@ -240,8 +240,11 @@ class PairWorker:
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the first phase that did not pass; a body may end when its only measurement has been made."""
-        if report.skipped and _last_words(report).endswith(BODY_ENDED):
+        """Note the first phase that did not pass; a body may end when its only measurement has been made.
+
+        A subtest that skips or passes is no phase of the test.
+        """
+        if is_mere_subtest(report) or (report.skipped and _last_words(report).endswith(BODY_ENDED)):
             return
         if not report.passed and self._ended.outcome == "passed":
             # A plugin may have an outcome of its own: "rerun".

@@ -67,6 +67,46 @@ def test_rounds_that_were_saved_are_read_as_readings() -> None:
     assert "batch of 4 calls" == report.judgements[0].figures[0].per
 
 
+def timed_by(timer: str, **stats: object) -> Report:
+    file = json.loads(written(**stats))
+    file["benchmarks"][0]["options"] = {"timer": timer, "min_rounds": 5}
+    return rounds_in(json.dumps(file).encode())
+
+
+@pytest.mark.parametrize("timer", ["process_time", "thread_time"])
+def test_cpu_seconds_are_no_latency(timer: str) -> None:
+    """A call that sleeps for 0.2 s takes 20 µs of CPU time: `--benchmark-timer=time.process_time`."""
+    for stats in ({}, {"data": [2e-5, 2e-5, 2e-5]}):
+        report = timed_by(timer, **stats)
+        assert {"cpu_time"} == {figure.metric for figure in report.judgements[0].figures}
+        assert all(timer in figure.source for figure in report.judgements[0].figures)
+
+
+@pytest.mark.parametrize("timer", ["perf_counter", "monotonic", "time"])
+def test_every_clock_of_the_wall_gives_a_latency(timer: str) -> None:
+    report = timed_by(timer)
+    assert 0.00199 == estimates(report)["latency", "p50"].value
+    assert not any("timed by" in warning for warning in report.warnings)
+
+
+def test_nanoseconds_that_were_taken_for_seconds_become_seconds() -> None:
+    """`--benchmark-timer=time.perf_counter_ns` writes a median of 1,990,000 "seconds" for 1.99 ms."""
+    counts: dict[str, object] = {name: STATS[name] * 1e9 for name in ("mean", "median", "stddev", "max")}
+    found = estimates(timed_by("perf_counter_ns", **counts))
+    assert pytest.approx(0.00199) == found["latency", "p50"].value
+    assert pytest.approx(0.002) == found["latency", "mean"].value
+    assert pytest.approx(2e-5) == estimates(timed_by("process_time_ns", data=[20_000.0]))["cpu_time", "mean"].value
+
+
+def test_what_an_own_timer_counts_is_marked() -> None:
+    """A function of the user, such as one that reads the events of a GPU."""
+    report = timed_by("gpu_seconds")
+    assert report.warnings[0].startswith("timed by 'gpu_seconds', a timer of the benchmarks' own: ")
+    assert {"pytest-benchmark: statistics of rounds by 'gpu_seconds'"} == {
+        figure.source for figure in report.judgements[0].figures
+    }
+
+
 def test_the_mean_of_exported_rounds_is_read_again() -> None:
     report = rounds_in(exports.render_pytest_benchmark(fake.report()).content)
     assert [0.00639, 42e-6, 0.0063] == [

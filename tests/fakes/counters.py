@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_hwperf.meters.counters import Check, CounterCheck, CounterMeter, Counters, Register
+from pytest_hwperf.meters.counter_check import Check, CounterCheck
+from pytest_hwperf.meters.counters import CounterMeter, Counters, Register
 from pytest_hwperf.records.errors import MeasurementError
 
 

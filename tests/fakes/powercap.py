@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.meters.access import Access, Files
-from pytest_hwperf.meters.counters import CounterCheck, CounterMeter, Counters
+from pytest_hwperf.meters.counter_check import CounterCheck
+from pytest_hwperf.meters.counters import CounterMeter, Counters
 from pytest_hwperf.meters.rapl import Zone, powercap_counters
 
 INTEL_RANGE = 262143328850  # 0xffffffff counts of 61035 nJ, in µJ

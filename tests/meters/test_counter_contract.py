@@ -14,7 +14,8 @@ from fakes.power_pmu import Pmu, plant_pmu
 from fakes.powercap import DRAM_RANGE, INTEL_RANGE, Answers, bare_metal, plant
 
 from pytest_hwperf.meters.access import Files
-from pytest_hwperf.meters.counters import CounterCheck, CounterMeter, Counters
+from pytest_hwperf.meters.counter_check import CounterCheck
+from pytest_hwperf.meters.counters import CounterMeter, Counters
 from pytest_hwperf.meters.nvml import nvml_meter
 from pytest_hwperf.meters.perf import perf_meter
 from pytest_hwperf.meters.rapl import rapl_meter

@@ -2,20 +2,15 @@
 
 import math
 import threading
+from dataclasses import replace
 
 import pytest
 from fakes.counters import Load, PassingClock, SteadyCounters, meter_on_counters
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_hwperf.meters.counters import (
-    Busy,
-    CounterMeter,
-    Totals,
-    busy_here,
-    check_counters,
-    share_of,
-)
+from pytest_hwperf.meters.counter_check import check_counters
+from pytest_hwperf.meters.counters import Busy, CounterMeter, Totals, busy_here, share_of
 from pytest_hwperf.records.contracts import CountingMeter
 from pytest_hwperf.records.errors import MeasurementError
 
@@ -200,6 +195,35 @@ def test_an_error_that_only_the_thread_meets_voids_open_windows() -> None:
     after = totals.read()
     assert before.voids == clean.voids
     assert clean.voids < after.voids
+
+
+def test_a_restart_within_a_window_is_seen_where_the_range_is_not_known() -> None:
+    """A package of 30 W that starts again at 0 every second: the two ends of 3.0003 s show 0.009 J for 90 J."""
+    clock = PassingClock()
+    counters = SteadyCounters(clock, [Load(watts=30.0, last=29_999_999)])
+    (told,) = counters.registers
+    counters.registers = (replace(told, last=None, longest_s=60.0),)
+    waits = Waits(clock, until_s=3.0003)
+    totals = Totals(counters, longest_s=60.0, clock=clock, suspended=lambda: 0.0, wait=waits)
+    with totals.attended():
+        before = totals.read()
+        waits.begun.set()
+        assert waits.there.wait(30)
+        after = totals.read()
+    assert before.voids < after.voids
+    assert "fake:0 (package-0) went down, and where it starts again at 0 is not known" == totals.reason
+    assert {0.1} == set(waits.waited)
+
+
+def test_windows_of_an_unknown_range_ask_to_be_attended() -> None:
+    """Those of the usual length, half a second and a quarter more; a counter that never restarts needs nobody."""
+    counters = SteadyCounters(PassingClock(), [Load(watts=30.0)])
+    assert math.inf == meter_on_counters(counters, PassingClock()).longest_window_s
+    (register,) = counters.registers
+    counters.registers = (replace(register, longest_s=60.0),)
+    assert 0.625 == meter_on_counters(counters, PassingClock()).longest_window_s
+    counters.registers = (replace(register, last=DRAM_RANGE, longest_s=LONGEST_S),)
+    assert LONGEST_S == meter_on_counters(counters, PassingClock()).longest_window_s
 
 
 def test_counters_that_always_count_on_need_no_thread() -> None:

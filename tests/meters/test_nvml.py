@@ -16,7 +16,7 @@ from fakes.nvml import (
 )
 
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.meters.counters import CounterCheck
+from pytest_hwperf.meters.counter_check import CounterCheck
 from pytest_hwperf.meters.nvml import BoardMeter, in_use, nvml_meter
 
 OWN = 4000

@@ -21,7 +21,8 @@ from fakes.nvml import (
 )
 
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.meters.counters import CounterCheck, Counters, check_counters
+from pytest_hwperf.meters.counter_check import CounterCheck, check_counters
+from pytest_hwperf.meters.counters import Counters
 from pytest_hwperf.meters.nvml import nvml_meter
 from pytest_hwperf.meters.nvml_library import Library
 from pytest_hwperf.records.errors import MeterUnavailable

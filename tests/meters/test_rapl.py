@@ -14,8 +14,10 @@ from fakes.powercap import (
     AT_REST,
     CLIENT,
     COARSE_PSYS,
+    DRAM_RANGE,
     HALF_MIRRORED,
     INTEL_RANGE,
+    PLAIN_CLIENT,
     SOCKETS,
     Answers,
     Layout,
@@ -31,7 +33,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_hwperf.meters.access import SYSTEM, Files
-from pytest_hwperf.meters.counters import CounterCheck, CounterMeter, Counters, Opening, Register
+from pytest_hwperf.meters.counter_check import CounterCheck
+from pytest_hwperf.meters.counters import CounterMeter, Counters, Opening, Register
 from pytest_hwperf.meters.rapl import Zone, choose_zones, find_zones, psys_meter, rapl_meter
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
@@ -250,6 +253,23 @@ def test_an_opened_meter_reads_the_sum_at_rest(tmp_path: Path) -> None:
     assert [(name, total_uj) for name, _, total_uj in AT_REST] == [
         (name, found) for (name, _, _), found in zip(AT_REST, read, strict=True)
     ]
+
+
+def test_memory_beside_the_packages_is_added(tmp_path: Path) -> None:
+    """Once, however many ways show it; where it cannot be read, that is said; without a package it is no substitute."""
+    beside = ("dram", 4_000_000, DRAM_RANGE)
+    layout: Layout = {**PLAIN_CLIENT, "intel-rapl:1": beside, "intel-rapl-mmio:1": beside}
+    plant(tmp_path, layout)
+    meter = rapl_meter({}, access=bare_metal(tmp_path))
+    meter.close()
+    assert ("rapl:package-0+dram", ()) == (meter.source, meter.warnings)
+    meter = rapl_meter({}, access=bare_metal(tmp_path, files=refusing(errno.EIO, "/intel-rapl:1/energy_uj")))
+    meter.close()
+    assert "rapl:package-0" == meter.source
+    assert meter.warnings[0].startswith("intel-rapl:1 (dram) answers EIO")
+    plant(tmp_path / "alone", {"intel-rapl:1": beside})
+    with pytest.raises(MeterUnavailable, match="holds no package zone"):
+        rapl_meter({}, access=bare_metal(tmp_path / "alone"))
 
 
 def test_the_memory_of_a_package_that_is_left_out_goes_with_it(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The fixture `benchmark` of this plugin: suites of pytest-benchmark as they stand, with it installed or not."""
 
 import json
+import statistics
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -131,6 +132,69 @@ def test_bad_markers_are_a_usage_error(pytester: pytest.Pytester) -> None:
         for number, (line, problem) in enumerate(zip(told, problems.values(), strict=True))
         if not line.removeprefix("ERROR: ").startswith(f"test_suite.py::test_{number}: {problem}")
     ]
+
+
+MARKED = """
+import pytest
+from fakes.simulated_time import spend
+
+@pytest.mark.benchmark(group="sums", max_rounds=5, max_time=0.2, min_time=0.1)
+def test_marked():
+    spend(300)
+
+@pytest.mark.codspeed_benchmark
+class TestClass:
+    def test_method(self, tmp_path):
+        spend(300)
+    def test_fixture(self, codspeed_benchmark):
+        codspeed_benchmark(spend, 300)
+
+@pytest.mark.benchmark
+def test_short():
+    spend(20)
+
+calls = []
+@pytest.mark.benchmark
+def test_once():
+    assert not calls
+    calls.append(1)
+
+def test_unmarked():
+    spend(300)
+"""
+
+
+@pytest.mark.usefixtures("fakes_in_reach")
+def test_a_marked_test_without_the_fixture_is_measured_itself(pytester: pytest.Pytester) -> None:
+    """As by pytest-codspeed; a body that cannot be called again passes, and the report says why it has no figure."""
+    result = run(pytester, MARKED, "-pfakes.simulated_time", "--strict-markers", "--hwperf-report=report.json")
+    result.assert_outcomes(passed=6)
+    report = from_json(ReportFile, Path("report.json").read_text(encoding="utf-8")).report
+    found = {one.run.test.rpartition("::")[2]: one.run for one in report.judgements}
+    samples = {name: sample for name, run in found.items() if (sample := run.sample("latency"))}
+    medians = {name: statistics.median(sample.values) for name, sample in samples.items() if name != "test_short"}
+    assert {"test_marked", "test_method", "test_fixture", "test_short"} == samples.keys()
+    assert dict.fromkeys(("test_marked", "test_method", "test_fixture"), pytest.approx(300e-6, rel=0.1)) == medians
+    assert "sums" == found["test_marked"].context[GROUP]
+    notes = [str(one) for one in samples["test_marked"].warnings]
+    assert "no effect here: max_rounds, min_time of the marker benchmark" in notes
+    (skip,) = report.skips
+    assert "test_suite.py::test_once" == skip.test
+    assert "a call after the first one raised AssertionError" in skip.reason
+
+
+def test_marked_tests_are_measured_by_the_option_alone(pytester: pytest.Pytester) -> None:
+    """Without it the marker is that of another plugin; with --hwperf-disable each body runs once."""
+    pytester.makepyfile(test_suite="import pytest\n@pytest.mark.benchmark\ndef test_it(): pass\n")
+    pytester.makeini("[pytest]\nmarkers = benchmark: of another plugin\n")
+    for options, seen in (
+        ([], False),
+        (["--hwperf-benchmark"], True),
+        (["--hwperf-benchmark", "--hwperf-disable"], False),
+    ):
+        result = pytester.runpytest_inprocess(*QUICK[1:], *options)
+        result.assert_outcomes(passed=1)
+        assert seen == any("1 measured only" in line for line in result.outlines)
 
 
 MISUSED = {

@@ -15,7 +15,7 @@ from fakes.streams import FakeMeter
 
 from pytest_hwperf import registry
 from pytest_hwperf.meters.access import Files
-from pytest_hwperf.meters.counters import check_counters
+from pytest_hwperf.meters.counter_check import check_counters
 from pytest_hwperf.meters.energy_window import idle_watts
 from pytest_hwperf.meters.rapl import rapl_meter
 from pytest_hwperf.plugin.gate import _energy
