@@ -35,7 +35,7 @@ def subject_of(spec: ModelSpec) -> "Subject":
     import numpy as np
 
     with np.load(spec.data, allow_pickle=False) as data:
-        X, y = data["X"], data.get("y")
+        X, y, classes = data["X"], data.get("y"), data.get("classes")
     kind = kind_of(spec.model)
     if kind == "address":
         from pytest_hwperf.gate.load_target import subject_of_endpoint
@@ -45,7 +45,7 @@ def subject_of(spec: ModelSpec) -> "Subject":
         from pytest_hwperf.gate.targets import subject_of_estimator
 
         return subject_of_estimator(spec, X, y)
-    from pytest_hwperf.measure.subjects import subject_of_callable, subject_of_scenario
+    from pytest_hwperf.measure.subjects import subject_of_callable, subject_of_scenario, with_classes
 
     if kind == "function":
         return subject_of_callable(function_of(spec.model), (X,), {}, y_true=y, batch_size=spec.batch_size)
@@ -53,7 +53,7 @@ def subject_of(spec: ModelSpec) -> "Subject":
 
     # Whether outputs are labels is known only where there are some to hold them against.
     scenario = replace(compared_file(Path(spec.model), spec.threads), classifies=y is not None)
-    return subject_of_scenario(scenario, X, y, spec.batch_size)
+    return with_classes(subject_of_scenario(scenario, X, y, spec.batch_size), classes)
 
 
 def main() -> int:
@@ -108,6 +108,7 @@ def _serve(turns: Turns, spec: ModelSpec) -> None:
 
     with ready_target(subject_of(spec), lambda: None, hold_collector=spec.hold_collector) as (target, first):
         refuse_nan(first.value)
+        target.refuse_unnamed(first.value)
         turns.serve(Ready(node=spec.test, index=0, label=spec.label), target)
 
 
