@@ -1,5 +1,6 @@
 """Rows and labels in a .csv file of anyone's: what is no plain table of numbers is refused, and no label is lost."""
 
+import warnings
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -31,22 +32,21 @@ def _parsed(file: str, content: BytesIO, **options: Any) -> "pd.DataFrame":
     import pandas as pd
 
     try:
-        return pd.read_csv(content, **options)
+        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+            return pd.read_csv(content, index_col=False, **options)
+    except pd.errors.ParserWarning as warning:
+        raise UsageProblem(
+            f"--data={file}: the rows have more cells than the header has names: {_HOW}, and without names of rows"
+        ) from warning
     except Exception as error:  # its parser, the decoder and the memory raise unrelated kinds here too
         raise UsageProblem(f"--data={file} is no table: {error}") from error
 
 
 def _refuse_other_forms(file: str, frame: "pd.DataFrame") -> None:
     """Refuse what would be read as another table than the one that was written."""
-    import pandas as pd
-
     names = [str(name) for name in frame]
     if len(names) == 1 and (other := next((one for one in _OTHER_SEPARATORS if one in names[0]), "")):
         raise UsageProblem(f"--data={file}: the cells are separated by {other!r}: {_HOW}")
-    if not isinstance(frame.index, pd.RangeIndex):
-        raise UsageProblem(
-            f"--data={file}: the rows have more cells than the header has names: {_HOW}, and without names of rows"
-        )
     if unnamed := [place for place, name in enumerate(names, 1) if name.startswith(_UNNAMED)]:
         raise UsageProblem(
             f"--data={file}: column {unnamed[0]} has no name, like the numbers of rows that tables are saved with: "
@@ -66,12 +66,18 @@ def _labels(file: str, target: str, column: "pd.Series[Any]", written: "pd.Serie
     missing = empty | absent if is_number else empty
     if missing.any():
         row = int(missing.to_numpy().argmax())
-        cell = f" is {written.iloc[row]!r} where others are numbers" if written.iloc[row].strip() else " is empty"
+        cell = " is empty" if empty.iloc[row] else f" is {written.iloc[row]!r}, {_beside(present)}"
         raise UsageProblem(
             f"--data={file}: row {row + 1} has no label: its cell in {target!r}{cell} "
             f"({int(missing.sum())} such rows); leave out rows without a label"
         )
     return (column if is_number else written).to_numpy(dtype=None if is_number else str)
+
+
+def _beside(present: "pd.Series[Any]") -> str:
+    if not len(present):
+        return "as in every row"
+    return "where others are truth values" if isinstance(present.iloc[0], bool) else "where others are numbers"
 
 
 def _numbers(file: str, frame: "pd.DataFrame") -> Any:

@@ -30,7 +30,7 @@ _RUNS = 20
 _WEIGHTS = frozenset({"Convolution", "Deconvolution", "FullyConnected", "GroupConvolution", "MatMul"})
 _INTEGER = (" i8", " u8")
 _INT8 = "openvino_int8"
-_COMPARED_ROWS, _COMPARED_ALONE = 512, 64  # of a file
+_COMPARED_ROWS, _COMPARED_ALONE = 512, 32  # of a file
 _REFERENCE = "onnx_fp32"
 
 
