@@ -289,7 +289,9 @@ def _labels(values: Any, name: str) -> Any:
     """Return `values` as an array, checked to have one label per example and no NaN."""
     import numpy as np
 
-    labels = np.ma.filled(values.astype(object), None) if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    labels = np.asarray(values)
+    if np.ma.is_masked(values):  # the data below a mask is no label
+        labels = np.where(np.ma.getmaskarray(values), None, labels.astype(object))
     if labels.dtype.kind == "T":  # text of any length, which may have a value for a missing one
         labels = labels.astype(object)
     if labels.ndim != 1:
