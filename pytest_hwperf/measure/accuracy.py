@@ -291,7 +291,7 @@ def _labels(values: Any, name: str) -> Any:
 
     labels = np.asarray(values)
     if np.ma.is_masked(values):  # the data below a mask is no label
-        labels = np.where(np.ma.getmaskarray(values), None, labels.astype(object))
+        labels = np.array(np.ma.asarray(values).tolist(), dtype=object)
     if labels.dtype.kind == "T":  # text of any length, which may have a value for a missing one
         labels = labels.astype(object)
     if labels.ndim != 1:
