@@ -77,10 +77,7 @@ def main() -> int:
         except WorkerError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a third-party model raises is the reason to report
-            own = isinstance(error, HwperfError)  # a sentence of its own; others need their kind
-            ended = SideOutcome(
-                outcome="failed", reason=(str(error) if own else f"{type(error).__name__}: {error}")[:500]
-            )
+            ended = SideOutcome(outcome="failed", reason=_reason_of(error, spec)[:500])
         turns.send(Ended(node=spec.test, ended=ended))
     turns.bye(loaded_files(), modules=modules_before_pytest())
     return 0
@@ -100,6 +97,21 @@ def _reply_memory(task: WorkerTask, spec: ModelSpec) -> int:
     subject = subject_of(spec)
     reply(measure_memory(subject.imports, loader_of(subject), startup, probe, growing=task.growth), task)
     return 0
+
+
+def _reason_of(error: Exception, spec: ModelSpec) -> str:
+    """Return why a model cannot be measured: a sentence of its own, or what a trial of its file shows."""
+    import numpy as np
+
+    if isinstance(error, HwperfError):
+        return str(error)
+    why = ""
+    if kind_of(spec.model) == "ONNX file":
+        from pytest_hwperf.scenarios.onnx_file import why_refused
+
+        with np.load(spec.data, allow_pickle=False) as data:
+            why = why_refused(Path(spec.model), data["X"], spec.batch_size)
+    return why or f"{type(error).__name__}: {error}"
 
 
 def _serve(turns: Turns, spec: ModelSpec) -> None:

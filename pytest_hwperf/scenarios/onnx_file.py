@@ -250,6 +250,16 @@ def compared_file(path: Path, threads: int = 1) -> Scenario:
     return form.scenario("onnx_file", "onnxruntime", session_conditions(threads), AS_GIVEN, load)
 
 
+def why_refused(path: Path, X: Any, batch_size: int) -> str:
+    """Return why an ONNX file cannot be called with so many rows of `X`; "" where a trial does not show it."""
+    try:
+        form = file_form(read_source(path), X)
+        form.inputs(form.open(threads=1).get_inputs()).batches(X, batch_size)
+    except UsageProblem as problem:
+        return str(problem)
+    return ""
+
+
 def kept_output(key: str, tried: Callable[[], Output]) -> Output:
     """Return what the first output of a model says of each row, found by trying it once."""
     return _output_named(notes_of(key, lambda: {"output": tried()})["output"])

@@ -241,3 +241,17 @@ def test_labels_and_positions_of_the_same_weights_are_compared_in_one_vocabulary
     assert text.endswith("or hwperf compare --classes=1,2,3")
     out = told(OK, *asked, "--classes=1,2,3").out
     assert "accuracy: equal on 400 of 400 examples" in " ".join(out.split())
+
+
+@pytest.mark.usefixtures("commands")
+def test_a_batch_size_that_a_graph_does_not_take_is_refused_with_the_one_that_it_takes(told: Told) -> None:
+    """Its input takes any number of rows, and a Reshape behind it a single one."""
+    nodes = [helper.make_node("Reshape", ["X", "shape"], ["r"]), helper.make_node("MatMul", ["r", "W"], ["s"])]
+    tensors = [numpy_helper.from_array(np.eye(4, 3, dtype=np.float32), "W")]
+    tensors.append(numpy_helper.from_array(np.array([1, 4]), "shape"))
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", n]) for name, n in (("X", 4), ("s", 3))]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "one.onnx")
+    np.save("rows.npy", np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32))
+    text = " ".join(told(USAGE, "compare", "one.onnx", "one.onnx", "--data=rows.npy", "--batch-size=8").err.split())
+    assert "one.onnx takes batches of 1 row and no others: give batch_size=1 (hwperf compare: --batch-size=1)" in text
