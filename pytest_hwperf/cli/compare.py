@@ -2,9 +2,11 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pytest_hwperf import __version__
 from pytest_hwperf.cli import arguments as arg
@@ -36,6 +38,7 @@ def run(options: argparse.Namespace) -> int:
     settings = _checked(options)
     budgets = read_requirements(options.requirements) if options.requirements else ()
     X, y = read_data(options.data, options.target)
+    settings = replace(settings, classes=_classes(options.classes, y))
     versions = [contender(target) for target in (options.old, options.new)]  # found before the time is spent
     _check_margins(options.margin, versions, labelled=y is not None)
     measured = measure_versions(options.old, options.new, X, y, settings, budgets)
@@ -51,6 +54,27 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         output.write_record(options.json, file)
     return exit_code(file.record.decision, accept_inconclusive=options.accept_inconclusive)
+
+
+def _classes(given: str | None, y: Any | None) -> Any | None:
+    """Return what the columns of scores stand for, in the type of the labels; None where nobody says."""
+    import numpy as np
+
+    if given is None:
+        return None
+    if y is None:
+        raise UsageProblem(
+            "--classes: the data has no labels: add y to the .npz, or name a column of the .csv with --target"
+        )
+    names = [name.strip() for name in given.split(",")]
+    if y.dtype.kind not in "biuf":
+        return np.asarray(names)
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        raise UsageProblem(f"--classes={given}: the labels are {y.dtype}: give numbers, such as 3,7") from None
+    whole = all(number.is_integer() for number in numbers)
+    return np.asarray([int(number) for number in numbers] if whole else numbers)
 
 
 def verdicts_of(file: RolloutFile) -> list[str]:
@@ -149,7 +173,7 @@ def _decided(
 def _command(options: argparse.Namespace) -> Iterator[str]:
     """Yield the command that repeats it; passwords and values of headers are left out."""
     yield from ("hwperf", "compare", shown(options.old), shown(options.new))
-    for name in ("data", "target", "batch_size", "threads", "alpha", "requirements", "time", "timeout"):
+    for name in ("data", "target", "classes", "batch_size", "threads", "alpha", "requirements", "time", "timeout"):
         value = getattr(options, name)
         if value is not None:
             yield f"--{name.replace('_', '-')}={f'{value:g}' if isinstance(value, float) else value}"
@@ -168,7 +192,9 @@ _ARGUMENTS = (
     arg.option("old", "OLD", "compare this served version: ONNX or .skops file, module:function, http://…"),
     arg.option("new", "NEW", "judge this new version, given in the same forms"),
     arg.option("--data", "FILE", arg.DATA, required=True),
-    *(arg.TARGET, arg.BATCH_SIZE, arg.THREADS),
+    arg.TARGET,
+    arg.option("--classes", "LABEL,…", "name the labels of the model's columns of scores, e.g. 3,7"),
+    *(arg.BATCH_SIZE, arg.THREADS),
     arg.option("--alpha", "PERCENT", "accept this rate of false alarms, over all comparisons", default="1%"),
     arg.REQUIREMENTS,
     arg.several("--margin", "[METRIC=]SIZE", "ignore smaller changes, e.g. latency_p95=10%% or accuracy=0.5pp"),

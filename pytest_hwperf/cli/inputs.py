@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile, is_zipfile
 
+from pytest_hwperf.cli.tables import read_table
 from pytest_hwperf.host.files import read_file, read_given
 from pytest_hwperf.host.launch import run_to_end
 from pytest_hwperf.host.workdirs import workdir
@@ -40,7 +41,7 @@ def read_data(file: str, target: str | None) -> tuple[Any, Any | None]:
         raise UsageProblem("--target names a column of a .csv; an .npz holds the labels as y")
     content = BytesIO(read_given(path, _LARGEST_ROWS, _FORMS, name=f"--data={file}"))
     try:
-        X, y = _read_csv(file, content, target) if path.suffix == ".csv" else _read_arrays(content, path.suffix)
+        X, y = read_table(file, content, target) if path.suffix == ".csv" else _read_arrays(content, path.suffix)
     except UsageProblem:
         raise
     except Exception as error:  # damaged files make numpy, zipfile and zlib raise a dozen unrelated kinds
@@ -72,21 +73,6 @@ def _read_arrays(content: BytesIO, suffix: str) -> tuple[Any, Any | None]:
         return found, None
     with found as arrays:
         return arrays["X"], arrays.get("y")
-
-
-def _read_csv(file: str, content: BytesIO, target: str | None) -> tuple[Any, Any | None]:
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(content)
-    except Exception as error:  # its parser, the decoder and the memory raise unrelated kinds here too
-        raise UsageProblem(f"--data={file} is no table: {error}") from error
-    if target is None:
-        return frame.to_numpy(), None
-    if target not in frame:
-        raise UsageProblem(f"--target={target!r} is no column of {file}. Allowed: {', '.join(map(str, frame))}")
-    y = frame.pop(target).to_numpy()
-    return frame.to_numpy(), y.astype(str) if y.dtype == object else y
 
 
 _LARGEST_REQUIREMENTS = 1 << 16  # bytes

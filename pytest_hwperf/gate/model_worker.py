@@ -35,7 +35,7 @@ def subject_of(spec: ModelSpec) -> "Subject":
     import numpy as np
 
     with np.load(spec.data, allow_pickle=False) as data:
-        X, y = data["X"], data.get("y")
+        X, y, classes = data["X"], data.get("y"), data.get("classes")
     kind = kind_of(spec.model)
     if kind == "address":
         from pytest_hwperf.gate.load_target import subject_of_endpoint
@@ -45,7 +45,7 @@ def subject_of(spec: ModelSpec) -> "Subject":
         from pytest_hwperf.gate.targets import subject_of_estimator
 
         return subject_of_estimator(spec, X, y)
-    from pytest_hwperf.measure.subjects import subject_of_callable, subject_of_scenario
+    from pytest_hwperf.measure.subjects import subject_of_callable, subject_of_scenario, with_classes
 
     if kind == "function":
         return subject_of_callable(function_of(spec.model), (X,), {}, y_true=y, batch_size=spec.batch_size)
@@ -53,7 +53,7 @@ def subject_of(spec: ModelSpec) -> "Subject":
 
     # Whether outputs are labels is known only where there are some to hold them against.
     scenario = replace(compared_file(Path(spec.model), spec.threads), classifies=y is not None)
-    return subject_of_scenario(scenario, X, y, spec.batch_size)
+    return with_classes(subject_of_scenario(scenario, X, y, spec.batch_size), classes)
 
 
 def main() -> int:
@@ -77,10 +77,7 @@ def main() -> int:
         except WorkerError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a third-party model raises is the reason to report
-            own = isinstance(error, HwperfError)  # a sentence of its own; others need their kind
-            ended = SideOutcome(
-                outcome="failed", reason=(str(error) if own else f"{type(error).__name__}: {error}")[:500]
-            )
+            ended = SideOutcome(outcome="failed", reason=_reason_of(error, spec)[:500])
         turns.send(Ended(node=spec.test, ended=ended))
     turns.bye(loaded_files(), modules=modules_before_pytest())
     return 0
@@ -102,12 +99,28 @@ def _reply_memory(task: WorkerTask, spec: ModelSpec) -> int:
     return 0
 
 
+def _reason_of(error: Exception, spec: ModelSpec) -> str:
+    """Return why a model cannot be measured: a sentence of its own, or what a trial of its file shows."""
+    import numpy as np
+
+    if isinstance(error, HwperfError):
+        return str(error)
+    why = ""
+    if kind_of(spec.model) == "ONNX file":
+        from pytest_hwperf.scenarios.onnx_file import why_refused
+
+        with np.load(spec.data, allow_pickle=False) as data:
+            why = why_refused(Path(spec.model), data["X"], spec.batch_size)
+    return why or f"{type(error).__name__}: {error}"
+
+
 def _serve(turns: Turns, spec: ModelSpec) -> None:
     from pytest_hwperf.measure.accuracy import refuse_nan
     from pytest_hwperf.measure.pair_target import ready_target
 
     with ready_target(subject_of(spec), lambda: None, hold_collector=spec.hold_collector) as (target, first):
         refuse_nan(first.value)
+        target.refuse_unnamed(first.value)
         turns.serve(Ready(node=spec.test, index=0, label=spec.label), target)
 
 

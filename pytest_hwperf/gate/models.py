@@ -55,6 +55,7 @@ class CompareSettings:
     headers: Mapping[str, str] = field(default_factory=dict)  # of requests
     timeout_s: float = 10.0  # of a request
     requests_to: str = ""  # folder with a folder for each side, in which failed requests are counted
+    classes: Any | None = None  # labels of the columns of files that do not name them themselves, shape (k,)
     also: Sequence[Key] = ()  # statistics that each pair takes of both sides, beside those that are compared
     measurement: Measurement = _HERE  # what it is called in the evidence
     progress: Callable[[Progress], None] = lambda _: None
@@ -120,7 +121,7 @@ def rehearsed(
 ) -> Iterator[tuple[Conductor, Questions]]:
     """Run a rehearsal; yield the conductor and what its pairs are to be asked."""
     with workdirs.workdir() as folder:
-        data = save_rows(folder, X, y)
+        data = save_rows(folder, X, y, settings.classes)
         models: dict[Side, str] = {"baseline": old, "candidate": new}
         commands = {side: command_of(model_spec(side, model, data, settings)) for side, model in models.items()}
         conductor = _conductor(commands, settings.progress, settings.also)
@@ -138,11 +139,12 @@ def _conductor(
     return Conductor(commands=commands, logs=logs, processors=cores_first(processors()), progress=progress, also=also)
 
 
-def save_rows(folder: Path, X: Any, y: Any | None) -> Path:
-    """Write rows and labels to a file that fresh processes read."""
+def save_rows(folder: Path, X: Any, y: Any | None, classes: Any | None = None) -> Path:
+    """Write rows, labels and classes to a file that fresh processes read."""
     import numpy as np
 
-    arrays = {"X": np.asarray(X)} if y is None else {"X": np.asarray(X), "y": np.asarray(y)}
+    given = {"X": X, "y": y, "classes": classes}
+    arrays = {name: np.asarray(values) for name, values in given.items() if values is not None}
     if any(array.dtype == object for array in arrays.values()):
         raise UsageProblem("rows and labels are arrays of numbers or text; objects cannot cross to a fresh process")
     np.savez(folder / "data.npz", allow_pickle=False, **arrays)

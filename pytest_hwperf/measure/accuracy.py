@@ -3,8 +3,9 @@
 import hashlib
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pytest_hwperf.measure.rows import batch_rows
@@ -63,19 +64,23 @@ class Predictions:
 
     labels: Any  # shape (n,)
     probabilities: Any | None = None  # shape (n, k); None where it has none
+    unnamed_columns: int | None = None  # of which the labels are positions; None: they are labels
 
 
 def predict_all(predictor: Predictor, batches: Sequence[Any]) -> Predictions:
     """Return the labels of a scenario, and its probabilities where it has some; NaN is refused."""
     import numpy as np
 
-    labels, probabilities = [], []
+    labels, probabilities, columns = [], [], None
     for output in _outputs(predictor, batches):
         labels.append(predictor.labels(output))
+        columns = predictor.unnamed_columns(output)
         if predictor.probabilities is not None:
             probabilities.append(predictor.probabilities(output))
     return Predictions(
-        labels=np.concatenate(labels), probabilities=np.concatenate(probabilities) if probabilities else None
+        labels=np.concatenate(labels),
+        probabilities=np.concatenate(probabilities) if probabilities else None,
+        unnamed_columns=columns,
     )
 
 
@@ -114,6 +119,69 @@ def check_first(call: Callable[..., Any], batches: Sequence[Any]) -> None:
         refuse_nan(output)
 
 
+_SHOWN = 5  # labels in a sentence
+
+
+def name_columns(columns: int | None, classes: Any | None, y_true: Any) -> Callable[[Any], Any]:
+    """Return what turns predictions into labels as `y_true` has them.
+
+    Positions of columns are such labels only if those are positions too, or if `classes` says what each stands for.
+    """
+    import numpy as np
+
+    if columns is None:
+        return np.asarray
+    truth = _labels(y_true, "y_true")
+    labels = dict.fromkeys(truth.tolist())
+    if classes is None:
+        why = _unnamed(columns, _ordered(labels))
+        if not all(label in range(columns) for label in labels):
+            raise MeasurementError(why)
+        return np.asarray if 0 in labels else partial(_counted_from_0, truth, why)
+    named = np.asarray(classes)
+    if named.shape != (columns,) or len({*named.tolist()}) < columns:
+        raise MeasurementError(
+            f"classes={named.tolist()}: the model has {columns} columns; give one label for each, all different"
+        )
+    if labels.keys().isdisjoint(named.tolist()):
+        raise MeasurementError(
+            f"classes={named.tolist()}: none of them is in y_true, which holds {_listed(_ordered(labels))}"
+        )
+    return lambda positions: named[positions]
+
+
+def _counted_from_0(truth: Any, why: str, positions: Any) -> Any:
+    """Return positions; refuse them where labels that hold no 0 agree with them more often counted from 1."""
+    import numpy as np
+
+    found = np.asarray(positions)
+    if len(found) == len(truth) and (found + 1 == truth).sum() > (found == truth).sum():
+        raise MeasurementError(why)
+    return found
+
+
+def _unnamed(columns: int, labels: Sequence[Any]) -> str:
+    one_each = ", ".join(map(repr, labels)) if len(labels) == columns else "…"
+    typed = ",".join(map(str, labels)) if len(labels) == columns else "…"
+    return (
+        f"the model gives positions 0..{columns - 1} of its columns, and y_true holds the labels {_listed(labels)}: "
+        f"say which label each column stands for, in their order: classes=[{one_each}] in hwperf_data, or "
+        f"hwperf compare --classes={typed}"
+    )
+
+
+def _ordered(labels: Iterable[Any]) -> list[Any]:
+    """Return labels in their order; as they come where they have none."""
+    try:
+        return sorted(labels)
+    except TypeError:  # text and numbers
+        return [*labels]
+
+
+def _listed(labels: Sequence[Any]) -> str:
+    return ", ".join(map(repr, labels[:_SHOWN])) + ", …" * (len(labels) > _SHOWN)
+
+
 def correctness(predicted: Any, y_true: Any, source: str) -> Sample:
     """Compare labels example by example."""
     labels, truth = _labels(predicted, "predictions"), _labels(y_true, "y_true")
@@ -123,10 +191,7 @@ def correctness(predicted: Any, y_true: Any, source: str) -> Sample:
         raise MeasurementError(
             f"{len(labels)} predictions for {len(truth)} labels in y_true: give as many labels as there are rows"
         )
-    if len({labels.dtype.kind in "US", truth.dtype.kind in "US"}) > 1 and "O" not in (
-        labels.dtype.kind,
-        truth.dtype.kind,
-    ):
+    if _sorts_of(labels).isdisjoint(_sorts_of(truth)):
         raise MeasurementError(
             f"predictions are of type {labels.dtype} and y_true of {truth.dtype}: text never equals a number, so "
             "convert one of them"
@@ -225,6 +290,10 @@ def _labels(values: Any, name: str) -> Any:
     import numpy as np
 
     labels = np.asarray(values)
+    if np.ma.is_masked(values):  # the data below a mask is no label
+        labels = np.array(np.ma.asarray(values).tolist(), dtype=object)
+    if labels.dtype.kind == "T":  # text of any length, which may have a value for a missing one
+        labels = labels.astype(object)
     if labels.ndim != 1:
         raise MeasurementError(
             f"{name} has the shape {labels.shape}: accuracy compares one label per example, so give the label of "
@@ -232,4 +301,29 @@ def _labels(values: Any, name: str) -> Any:
         )
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise MeasurementError(f"{int(np.isnan(labels).sum())} of {len(labels)} values in {name} are NaN")
+    missing = [row for row, label in enumerate(labels.tolist()) if _is_missing(label)] if labels.dtype == object else []
+    if missing:
+        raise MeasurementError(
+            f"{len(missing)} of {len(labels)} values in {name} are missing, the first in row {missing[0]}: leave out "
+            "the rows without a label"
+        )
     return labels
+
+
+def _is_missing(label: object) -> bool:
+    """Whether a label is None, NaN, NaT or NA: of these, none equals itself."""
+    if label is None:
+        return True
+    try:
+        return bool(label != label)  # noqa: PLR0124 - the question is whether it does
+    except TypeError:  # pandas.NA: whether it equals anything is not known
+        return True
+
+
+def _sorts_of(labels: Any) -> frozenset[str]:
+    """Return what labels are: numbers, text or bytes, none of which equals another sort."""
+    sort = {"U": "text", "S": "bytes"}.get(labels.dtype.kind, "numbers")
+    if labels.dtype != object:
+        return frozenset([sort])
+    named = ("text" if isinstance(one, str) else "bytes" if isinstance(one, bytes) else "numbers" for one in labels)
+    return frozenset(named)

@@ -15,6 +15,7 @@ from pytest_hwperf.measure.accuracy import (
     Predictions,
     correctness_throughout,
     flips,
+    name_columns,
     probability_differences,
 )
 from pytest_hwperf.measure.plan import collect_between, collection
@@ -89,6 +90,11 @@ class PairTarget:
     opening: Any | None = None  # labels of the first call
     cpu_ns: tuple[int, int] | None = None  # of process and calling thread in the calls of the latest block, if apart
     _rate: float = 0.0  # calls a second of the latest block under a load
+
+    def refuse_unnamed(self, value: object) -> None:
+        """Refuse a model that gives positions of columns where the data has other labels, and nobody names them."""
+        if self.subject.y_true is not None:
+            name_columns(self.loaded.unnamed_columns(value), self.subject.classes, self.subject.y_true)
 
     def prepare(self) -> None:
         """Collect the garbage of the last block where the collector is held; plant the work of a self-check once."""
@@ -202,7 +208,9 @@ def exact_samples(
     found, missing = list[Sample](), dict[str, Statement]()
     if predicted is not None and subject.y_true is not None:
         source = subject.scenario or "callable"
-        right = correctness_throughout(predicted.labels, opening, subject.y_true, source)
+        named = name_columns(predicted.unnamed_columns, subject.classes, subject.y_true)
+        first = None if opening is None else named(opening)
+        right = correctness_throughout(named(predicted.labels), first, subject.y_true, source)
         found.append(right)
         if right.classes is None:
             missing = dict.fromkeys(BY_CLASS, state("no classes", most=MOST_CLASSES))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from time import perf_counter_ns
@@ -46,6 +46,7 @@ class LoadedSubject:
     # Predicts every row and refuses NaN; returns None without labels.
     predictions: Callable[[], Predictions | None] | None = None
     labels: Callable[[Any], Any] | None = None  # of what a call returns; None: it has none
+    unnamed_columns: Callable[[Any], int | None] = lambda _: None  # of which those are positions; None: they are none
     loop: Loop = field(default_factory=OwnLoop)  # on which async calls are awaited
     lengths: Sequence[int] | None = None  # of the inputs, where their rows differ in length
     chain: Sequence[CallStage] = ()  # of which the function is made, where they can be called one by one
@@ -74,6 +75,7 @@ class Subject:
     load_one: Callable[[], LoadedSubject]  # the same with a single prepared input: for memory and cold starts
     rows: int | None  # samples per call
     y_true: Any | None = None
+    classes: Any | None = None  # labels of the columns of a model that does not name them itself, shape (k,)
     imports: tuple[str, ...] = ()
     conditions: Mapping[str, str] = field(default_factory=dict)
     shapes: str = ""  # of the inputs of a call, "" where they are no arrays of numbers
@@ -154,6 +156,13 @@ def subject_of_scenario(
     )
 
 
+def with_classes(subject: Subject, classes: Any | None) -> Subject:
+    """Return the subject with the labels of the columns of its model; they are a condition, as the data is."""
+    if classes is None:
+        return subject
+    return replace(subject, classes=classes, conditions={**subject.conditions, "classes": digest(classes)})
+
+
 def reference_of(scenario: Scenario) -> str:
     """Return the name of the scenario that a scenario's labels and probabilities are compared with: maybe its own."""
     return scenario.reference or (ORIGINAL if scenario.name == REFERENCE else REFERENCE)
@@ -232,6 +241,7 @@ def _load_scenario(scenario: Scenario, X: Any, size: int, loop: Loop) -> LoadedS
         scope=predictor.scope,
         predictions=partial(predict_all if scenario.classifies else check_all, predictor, batches),
         labels=predictor.labels if scenario.classifies else None,
+        unnamed_columns=predictor.unnamed_columns,
         loop=loop,
         chain=predictor.stages,
         compiles=predictor.compiles,

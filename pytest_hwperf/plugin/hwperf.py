@@ -197,7 +197,7 @@ class Hwperf:
             self._test.runs[""] = replace(run, samples=samples, directions=directions)
             self._test.own_margins.append(Margin(metric=name, statistic="p50", size=size))
 
-    def scenarios(
+    def scenarios(  # noqa: PLR0913 - the data and how it is called, by name
         self,
         estimator: Any,
         X: Any,
@@ -205,6 +205,7 @@ class Hwperf:
         *,
         names: Sequence[str] | None = None,
         X_calibration: Any | None = None,
+        classes: Any | None = None,
         threads: int = 1,
     ) -> Mapping[str, ReadyScenario]:
         """Convert a model for each named runtime; nothing is measured until you give a scenario to `hwperf(...)`.
@@ -217,6 +218,7 @@ class Hwperf:
             y: their labels, shape (n,), for the accuracy.
             names: registered scenarios; None takes the built-in three.
             X_calibration: rows for static INT8, none of which occurs in `X`.
+            classes: the label of each column of scores, shape (k,), where the model does not name them itself.
             threads: of the runtime and of BLAS.
 
         Returns:
@@ -227,12 +229,12 @@ class Hwperf:
         """
         with AtTheCall(), fakes_aside():
             self._check_time()
-            data = (X, y, X_calibration)
+            data = (X, y, X_calibration, classes)
             found, skips = ready_scenarios(self._item, estimator, data, names=names, threads=threads)
             self._test.skips.extend(skips)
             return found
 
-    def compare(
+    def compare(  # noqa: PLR0913 - the data and how it is called, by name
         self,
         models: Mapping[str, str],
         X: Any,
@@ -241,6 +243,7 @@ class Hwperf:
         batch_size: int = 1,
         threads: int = 1,
         label: str = "",
+        classes: Any | None = None,
     ) -> tuple[Comparison, ...]:
         """Compare two models in pairs of fresh processes, now; a significant regression fails the test.
 
@@ -251,6 +254,7 @@ class Hwperf:
             batch_size: rows per call.
             threads: of ONNX Runtime.
             label: name of the comparison, needed where a test has several.
+            classes: the label of each column of scores, shape (k,), where a file does not name them itself.
 
         Returns:
             A comparison of the median latency, of the accuracy where there are labels, and of the size of files.
@@ -271,6 +275,7 @@ class Hwperf:
             self._check_compared(run.label)
             with line_of(self._item.config) as shown, timeout_paused(self._item):
                 settings = self._compare_settings(run.label, partial(show_pairs, shown), batch_size, threads)
+                settings = dataclasses.replace(settings, classes=classes)
                 comparisons, gate = compare_models(old, new, X, y_true, settings)
             called = {"batch_size": str(batch_size), "threads": str(threads), "gc": self._session.settings.gc}
             compared = replace(run, conditions={"baseline": old, "candidate": new, **called})

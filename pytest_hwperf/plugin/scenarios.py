@@ -13,7 +13,13 @@ import pytest
 from pytest_hwperf import registry
 from pytest_hwperf.measure.rounds import Rounds, arguments_of
 from pytest_hwperf.measure.stream import Loop
-from pytest_hwperf.measure.subjects import Subject, reference_of, subject_of_callable, subject_of_scenario
+from pytest_hwperf.measure.subjects import (
+    Subject,
+    reference_of,
+    subject_of_callable,
+    subject_of_scenario,
+    with_classes,
+)
 from pytest_hwperf.plugin.judging import gone_scenarios
 from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS, swept_value
 from pytest_hwperf.plugin.session import LONGEST_LABEL, node_of, test_of
@@ -36,6 +42,7 @@ class ReadyScenario:
     X: Any  # rows to predict, shape (n, features)
     y: Any | None  # their labels, shape (n,)
     reference: Callable[[], Scenario]  # the same model as it is compared with; raises ScenarioUnavailable
+    classes: Any | None = None  # labels of the columns of a model that does not name them itself, shape (k,)
 
     def __repr__(self) -> str:
         return f"<scenario {self.name}>"
@@ -59,13 +66,13 @@ def ready_scenario(item: pytest.Item, name: str, model: Any, data: Any) -> Ready
 def ready_scenarios(
     item: pytest.Item,
     model: Any,
-    data: tuple[Any, Any | None, Any | None],
+    data: Sequence[Any],
     *,
     names: Sequence[str] | None = None,
     threads: int = 1,
 ) -> tuple[Mapping[str, ReadyScenario], tuple[Skip, ...]]:
     """Convert `model` for each named scenario of a test; one without such a form becomes a skip with its reason."""
-    X, y, X_calibration = data
+    X, y, X_calibration, classes = data
     found, skips = {}, []
 
     @cache
@@ -82,25 +89,26 @@ def ready_scenarios(
         except ScenarioUnavailable as reason:
             skips.append(Skip(test=node_of(item), scenario=name, cause=cause_of(reason)))
         else:
-            found[name] = ReadyScenario(
-                name=name, scenario=scenario, X=X, y=y, reference=partial(converted, reference_of(scenario))
-            )
+            reference = partial(converted, reference_of(scenario))
+            found[name] = ReadyScenario(name=name, scenario=scenario, X=X, y=y, reference=reference, classes=classes)
     return found, tuple(skips)
 
 
-def _parts(data: Any) -> tuple[Any, Any | None, Any | None]:
-    """Read what `hwperf_data` returns: X, (X, y), (X, y, X_calibration) or a mapping of these names."""
-    names = ("X", "y", "X_calibration")
+def _parts(data: Any) -> tuple[Any, Any | None, Any | None, Any | None]:
+    """Read what `hwperf_data` returns: X, (X, y), (X, y, X_calibration), or a mapping of these names and `classes`."""
     if isinstance(data, Mapping):
-        if "X" not in data or set(data) - set(names):
+        if "X" not in data or set(data) - {"X", "y", "X_calibration", "classes"}:
             given = ", ".join(map(repr, data)) or "nothing"
-            raise UsageProblem(f"hwperf_data holds {given}; 'X' is needed, 'y' and 'X_calibration' are allowed")
-        return data["X"], data.get("y"), data.get("X_calibration")
+            raise UsageProblem(
+                f"hwperf_data holds {given}; 'X' is needed, 'y', 'X_calibration' and 'classes' are allowed"
+            )
+        return data["X"], data.get("y"), data.get("X_calibration"), data.get("classes")
     if not isinstance(data, tuple):
-        return data, None, None
-    if not 1 <= len(data) <= len(names):
+        return data, None, None, None
+    if not 1 <= len(data) <= 3:  # noqa: PLR2004 - X, y, X_calibration
         raise UsageProblem(f"hwperf_data returned {len(data)} parts; return (X, y) or (X, y, X_calibration)")
-    return (*data, *[None] * (len(names) - len(data)))
+    X, y, X_calibration = (*data, None, None)[:3]
+    return X, y, X_calibration, None
 
 
 def rounds_after(
@@ -145,7 +153,8 @@ def subject_given(
                 "hwperf(scenario) has its rows and labels from hwperf_data: only label= and batch_size= are taken"
             )
         size = 1 if batch_size is None else batch_size
-        return subject_of_scenario(target.scenario, target.X, target.y, size, target.reference, loop)
+        subject = subject_of_scenario(target.scenario, target.X, target.y, size, target.reference, loop)
+        return with_classes(subject, target.classes)
     if iscoroutine(target):
         target.close()
         raise UsageProblem(

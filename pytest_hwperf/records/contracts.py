@@ -29,6 +29,9 @@ class Predictor:
     predict: Callable[[Any], Any]  # a prepared batch → the model's outputs; this is the timed call and nothing else
     labels: Callable[[Any], Any]  # outputs of one batch → an array of labels (or of values, for a regressor)
     probabilities: Callable[[Any], Any] | None = None  # the same → shape (n, k); None where the model has none
+    # The same → k, where `labels` are positions 0..k-1 of columns and nothing says what these stand for; None where
+    # they are labels.
+    unnamed_columns: Callable[[Any], int | None] = lambda _: None
     scope: Callable[[], AbstractContextManager[object]] = nullcontext  # holds thread limits while calls are made
     stages: Sequence[CallStage] = ()  # in their order; none where the call is one piece
     compiles: bool = False  # whether the first call compiles, and tells nothing about the time of those after it

@@ -26,8 +26,9 @@ from pytest_hwperf.scenarios.estimators import (
     is_onnx,
     one_line,
 )
-from pytest_hwperf.scenarios.onnx_file import TRIAL_ROWS, digest_first_rows, file_predictor, kept_output, output_kind
+from pytest_hwperf.scenarios.onnx_file import file_predictor, kept_output, output_kind
 from pytest_hwperf.scenarios.onnx_source import ModelInputs
+from pytest_hwperf.scenarios.onnx_trial import TRIAL_ROWS, digest_named, first_rows
 from pytest_hwperf.scenarios.threads import uncalibrated
 
 WEIGHTS_ONLY = " weights"  # of a layer that computes in float, with weights stored as something smaller
@@ -262,5 +263,5 @@ def _output_of(model: LiteRtModel, X: Any) -> Output:
             raise UsageProblem(f"{model.name} cannot be run on rows of X: {one_line(problem)}") from problem
         return output_kind(model.name, outputs, len(next(iter(batch.values()))))
 
-    key = (model.sha256, digest_first_rows(X), version("ai-edge-litert"), version("pytest-hwperf"))
+    key = (model.sha256, digest_named(first_rows(X)), version("ai-edge-litert"), version("pytest-hwperf"))
     return kept_output(key_of("litert", *key), tried)

@@ -1,12 +1,14 @@
 """Models as ONNX, converted or given as files with whatever inputs, and ONNX Runtime on the processor for them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from pytest_hwperf.host.machine import name_processor, read_processor
+from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.records.messages import Statement
@@ -14,36 +16,33 @@ from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, notes_of
 from pytest_hwperf.scenarios.estimators import FittedModel, Output, as_array, digest_rows, is_onnx, score_kind
 from pytest_hwperf.scenarios.onnx_source import ModelInputs, OnnxSource, read_source
+from pytest_hwperf.scenarios.onnx_trial import (
+    TRIAL_ROWS,
+    digest_named,
+    first_rows,
+    precision_at_work,
+    precisions,
+    run_in_other_batches,
+)
 from pytest_hwperf.scenarios.ort import (
     PROVIDER,
     count_work_of,
     open_session,
+    quiet_run,
     rejection_errors,
     runtime_version,
     session_conditions,
 )
-from pytest_hwperf.scenarios.profiles import PROFILE, arena_of, operators_of
+from pytest_hwperf.scenarios.profiles import PROFILE, arena_of, operators_of, read_kernels
 from pytest_hwperf.scenarios.threads import check_threads, uncalibrated
 
 OUTPUTS: tuple[Output, ...] = get_args(Output)
 AS_GIVEN = {"providers": PROVIDER, **AS_TRAINED}  # context of files
-TRIAL_ROWS = 32
 _SYMBOLS = {"probabilities": "|Δp|", "scores": "|Δscore|", "values": "|Δ|"}
 _GROSS_FLIPS = 0.01  # of the rows; rounding to float32 moves fewer across a boundary
 _GROSS_PROBABILITY = 0.01  # rounding to float32 moves a probability by 1e-6, if the model is not ill-conditioned
 _GROSS_ERROR = 1e-3  # of the largest value
 _ROWS_AND_CLASSES = 2  # axes of scores
-# Types of tensors that say in which precision a model computes; the others are shapes, indices and text.
-_PRECISIONS: Mapping[str, str] = {
-    "FLOAT": "float32",
-    "DOUBLE": "float64",
-    "FLOAT16": "float16",
-    "BFLOAT16": "bfloat16",
-    **{name: name.lower() for name in ("INT8", "UINT8", "INT4", "UINT4", "INT2", "UINT2", "FLOAT4E2M1")},
-    **{name: name.lower() for name in ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ")},
-}
-
-
 # Checked rows, None for a file → outputs, and notes or why there is no such form.
 TrialRun = Callable[[Any | None], tuple[Any, Mapping[str, str] | Statement]]
 
@@ -57,6 +56,9 @@ class OnnxForm:
     sha256: str
     size: int  # B
     output: Output
+    precision: str = "float32"  # in which it computes
+    only_rows: int | None = None  # the only batch size that a file takes, as it declares or as was seen; None: any
+    classes: tuple[int | str, ...] = ()  # labels of the columns of a file's output; () where it does not name them
     conditions: Mapping[str, str] = field(default_factory=dict)
     fitted: FittedModel | None = None  # what was converted; None for a file
 
@@ -77,10 +79,10 @@ class OnnxForm:
         own = () if fitted is None else (fitted.digest, digest_rows(rows))
         return notes_of(key_of(*key, self.sha256, *own), tell)
 
-    def open(self, threads: int) -> Any:
+    def open(self, threads: int, profile: Path | None = None) -> Any:
         """Open a session on the processor; a file that it does not take is a mistake."""
         try:
-            return open_session(self.model, threads)
+            return open_session(self.model, threads, profile)
         except rejection_errors() as error:
             if self.fitted is not None:
                 raise
@@ -90,10 +92,21 @@ class OnnxForm:
         """Return a session on it, ready to be called."""
         run, inputs, outputs = session.run, session.get_inputs(), [session.get_outputs()[0].name]
         if self.fitted is None:
-            named = ModelInputs(model=self.kind, inputs=inputs)
-            return file_predictor(named, lambda batch: run(outputs, batch)[0], self.output)
+            return self.of_file(inputs, lambda batch: run(outputs, batch)[0])
         name = inputs[0].name
         return self.fitted.predictor(lambda batch: run(outputs, {name: batch})[0])
+
+    def inputs(self, ports: Sequence[Any]) -> ModelInputs:
+        """Return the inputs of a file, as a runtime describes them."""
+        return ModelInputs(model=self.kind, inputs=ports, only_rows=self.only_rows)
+
+    def of_file(self, ports: Sequence[Any], predict: Callable[[Any], Any]) -> Predictor:
+        """Return a file in a runtime, ready to be called."""
+        return file_predictor(self.inputs(ports), predict, self.output, self.classes)
+
+    def labels(self, outputs: Any) -> Any:
+        """Return one label or value per row of a file's outputs."""
+        return _labels(self.kind, self.output, self.classes, outputs)
 
     def scenario(
         self,
@@ -124,7 +137,7 @@ class Agreement(NamedTuple):
     gross: bool
 
 
-def agreement(fitted: FittedModel, outputs: Any, reference: Any) -> Agreement:
+def agreement(fitted: FittedModel | OnnxForm, outputs: Any, reference: Any) -> Agreement:
     """Compare outputs with reference outputs of the same rows."""
     import numpy as np
 
@@ -148,9 +161,14 @@ def agreement(fitted: FittedModel, outputs: Any, reference: Any) -> Agreement:
 def parity_notes(fitted: FittedModel, outputs: Any, rows: Any, form: str, *, exact: bool = True) -> dict[str, str]:
     """Return how far outputs are from the model's own, and a `warning` where a form that is exact disagrees grossly."""
     text, gross = agreement(fitted, outputs, fitted.predict(rows))
-    notes = {"parity": f"{text} from {fitted.library}"}
-    if exact and gross:
-        notes["warning"] = f"the {form} disagrees with {fitted.library}: {text}"
+    return agreement_notes(text, fitted.library, form, gross=exact and gross)
+
+
+def agreement_notes(text: str, reference: str, form: str, *, gross: bool) -> dict[str, str]:
+    """Return how far outputs are from those of a reference, and a `warning` where that is too far."""
+    notes = {"parity": f"{text} from {reference}"}
+    if gross:
+        notes["warning"] = f"the {form} disagrees with {reference}: {text}"
     return notes
 
 
@@ -167,21 +185,34 @@ def converted_form(fitted: FittedModel, stored: CachedModel) -> OnnxForm:
 
 
 def file_form(source: OnnxSource, X: Any) -> OnnxForm:
-    """Try a model on the first rows of `X`, and return it with what its first output says of each."""
+    """Try a model on the first rows of `X`, and return it with what that shows of it."""
     form = _untried(source)
-    key = (source.sha256, digest_first_rows(X), runtime_version(), version("pytest-hwperf"))
-    output = kept_output(key_of("output", *key), lambda: _tried(form, X))
-    return replace(form, output=output, conditions={"output": output})
+    machine = (runtime_version(), name_processor(read_processor("/")), version("pytest-hwperf"))
+    key = key_of("trial", source.sha256, digest_named(first_rows(X)), *machine)
+    notes = notes_of(key, lambda: _tried(form, source.weights, X))
+    output = _output_named(notes["output"])
+    return replace(
+        form,
+        output=output,
+        precision=notes["precision"],
+        only_rows=int(notes["rows"]) if notes["rows"] else None,
+        conditions={"output": output},
+    )
 
 
 def fp32_file(model: Any, X: Any) -> OnnxForm:
-    """Try an ONNX model, and refuse one with other weights than FP32."""
+    """Try an ONNX model, and refuse one that is not FP32: neither its weights nor what it computes in."""
     source = read_source(model)
-    if others := [kind for kind in precisions(source) if kind != "float32"]:
+    if others := [kind for kind in precisions(source.weights) if kind != "float32"]:
         raise ScenarioUnavailable(
             f"{source.name} has weights of {', '.join(others)}: it is no FP32 model; onnx_file measures it as it is"
         )
-    return file_form(source, X)
+    form = file_form(source, X)
+    if form.precision != "float32":
+        raise ScenarioUnavailable(
+            f"{source.name} computes in {form.precision}: it is no FP32 model; onnx_file measures it as it is"
+        )
+    return form
 
 
 def session_scenario(
@@ -204,18 +235,11 @@ def _file_scenario(model: Any, X: Any, threads: int) -> Scenario:
             f"onnx_file takes the Path of an .onnx file or an onnx.ModelProto, not a {type(model).__name__}; "
             "onnx_fp32 converts a fitted estimator"
         )
-    source = read_source(model)
-    precision = {"precision": ", ".join(precisions(source))}
-    return session_scenario("onnx_file", file_form(source, X), threads, precision, AS_GIVEN)
+    form = file_form(read_source(model), X)
+    return session_scenario("onnx_file", form, threads, {"precision": form.precision}, AS_GIVEN)
 
 
 onnx_file = uncalibrated(_file_scenario)
-
-
-def precisions(source: OnnxSource) -> tuple[str, ...]:
-    """Return the types of weights of a model; operators of ai.onnx.ml keep theirs in float32."""
-    found = {_PRECISIONS[kind] for kind in source.weights if kind in _PRECISIONS}
-    return tuple(sorted(found or {"float32"}))
 
 
 def compared_file(path: Path, threads: int = 1) -> Scenario:
@@ -226,39 +250,81 @@ def compared_file(path: Path, threads: int = 1) -> Scenario:
     return form.scenario("onnx_file", "onnxruntime", session_conditions(threads), AS_GIVEN, load)
 
 
+def why_refused(path: Path, X: Any, batch_size: int) -> str:
+    """Return why an ONNX file cannot be called with so many rows of `X`; "" where a trial does not show it."""
+    try:
+        form = file_form(read_source(path), X)
+        form.inputs(form.open(threads=1).get_inputs()).batches(X, batch_size)
+    except UsageProblem as problem:
+        return str(problem)
+    return ""
+
+
 def kept_output(key: str, tried: Callable[[], Output]) -> Output:
     """Return what the first output of a model says of each row, found by trying it once."""
-    found = notes_of(key, lambda: {"output": tried()})["output"]
-    return next(output for output in OUTPUTS if output == found)
+    return _output_named(notes_of(key, lambda: {"output": tried()})["output"])
 
 
-def file_predictor(inputs: ModelInputs, predict: Callable[[Any], Any], output: Output) -> Predictor:
+def _output_named(name: str) -> Output:
+    return next(output for output in OUTPUTS if output == name)
+
+
+def file_predictor(
+    inputs: ModelInputs, predict: Callable[[Any], Any], output: Output, classes: tuple[int | str, ...] = ()
+) -> Predictor:
     """Return a model whose inputs have names, ready to be called."""
     return Predictor(
         batches=inputs.batches,
         predict=predict,
-        labels=partial(_labels, inputs.model, output),
+        labels=partial(_labels, inputs.model, output, classes),
         probabilities=as_array if output == "probabilities" else None,
+        unnamed_columns=partial(_unnamed_columns, output, classes),
     )
 
 
-def _labels(model: str, output: Output, outputs: Any) -> Any:
-    """Return one label per row: the first output as it is, or the class of the largest score; or values."""
+def _labels(model: str, output: Output, classes: tuple[int | str, ...], outputs: Any) -> Any:
+    """Return one label per row: the first output as it is, or the class of the largest score; or values.
+
+    Where nothing names the classes, a label is the position of its column.
+    """
+    import numpy as np
+
     values = as_array(outputs)
     if output == "values":
         return values.reshape(len(values)) if values.size == len(values) else values
-    if values.ndim == 1 or (values.ndim == _ROWS_AND_CLASSES and values.shape[1] == 1 and values.dtype.kind != "f"):
+    if columns := _columns(values):
+        positions = values.argmax(axis=1)
+        return np.asarray(classes)[positions] if len(classes) == columns else positions
+    is_label = values.ndim == 1 or (values.size == len(values) and values.dtype.kind != "f")
+    if is_label and not (values.dtype.kind == "f" and (values % 1).any()):
         return values.reshape(len(values))
-    if values.ndim == _ROWS_AND_CLASSES and values.shape[1] > 1:
-        return values.argmax(axis=1)
+    given = f"has the shape {values.shape}" if not is_label else "holds fractions, which are no labels"
     raise MeasurementError(
-        f"the first output of {model} has the shape {values.shape}: labels follow from one label or from several "
-        "scores per row; leave the labels out, or give module:function that returns labels"
+        f"the first output of {model} {given}: labels follow from one label or from several scores per row; leave the "
+        "labels out, or give module:function that returns labels"
     )
 
 
+def _columns(values: Any) -> int:
+    """Return how many scores each row has; 0 where it has a single value, or more than a row of scores."""
+    return values.shape[1] if values.ndim == _ROWS_AND_CLASSES and values.shape[1] > 1 else 0
+
+
+def _unnamed_columns(output: Output, classes: tuple[int | str, ...], outputs: Any) -> int | None:
+    """Return of how many columns labels are positions; None where they are labels, or values."""
+    columns = 0 if output == "values" else _columns(as_array(outputs))
+    return columns if columns and columns != len(classes) else None
+
+
 def _untried(source: OnnxSource) -> OnnxForm:
-    return OnnxForm(kind=source.name, model=source.model, sha256=source.sha256, size=source.bytes, output="scores")
+    return OnnxForm(
+        kind=source.name,
+        model=source.model,
+        sha256=source.sha256,
+        size=source.bytes,
+        output="scores",
+        classes=source.classes,
+    )
 
 
 def _load_compared(form: OnnxForm, threads: int) -> Predictor:
@@ -272,24 +338,25 @@ def _load_compared(form: OnnxForm, threads: int) -> Predictor:
     return form.predictor(session)
 
 
-def digest_first_rows(X: Any) -> str:
-    """Return the first rows of data as text: an array of text holds pointers."""
-    import numpy as np
-
-    named = X if isinstance(X, Mapping) else {"": X}
-    parts = [(name, np.asarray(values[:TRIAL_ROWS])) for name, values in named.items()]
-    return repr([(name, str(rows.dtype), rows.shape, rows.tolist()) for name, rows in parts])
-
-
-def _tried(form: OnnxForm, X: Any) -> Output:
-    session = form.open(threads=1)
-    inputs = ModelInputs(model=form.kind, inputs=session.get_inputs())
-    batch = inputs.batches(X, inputs.fixed_rows or TRIAL_ROWS)[0]
-    try:
-        outputs = session.run([session.get_outputs()[0].name], batch)[0]
-    except rejection_errors() as error:
-        raise UsageProblem(f"{form.kind} cannot be run on rows of X: {_first_line(error)}") from error
-    return output_kind(form.kind, outputs, len(next(iter(batch.values()))))
+def _tried(form: OnnxForm, weights: Iterable[str], X: Any) -> Mapping[str, str]:
+    """Run a file under the profiler: say what its output is, what computed it, and which batches alone it takes."""
+    with workdir() as folder:
+        session = form.open(threads=1, profile=folder / "trial")
+        inputs = form.inputs(session.get_inputs())
+        batches = inputs.batches(X, inputs.fixed_rows or TRIAL_ROWS)
+        run = quiet_run(session)
+        try:
+            outputs, rows, only = run(batches[0]), len(next(iter(batches[0].values()))), inputs.fixed_rows
+        except rejection_errors() as error:
+            found = run_in_other_batches(run, batches) if inputs.fixed_rows is None else None
+            if found is None:
+                raise UsageProblem(f"{form.kind} cannot be run on rows of X: {_first_line(error)}") from error
+            outputs, only = found
+            rows = len(outputs)
+        kernels = read_kernels(session)
+    output = output_kind(form.kind, outputs, rows)
+    precision = precision_at_work(weights, kernels)
+    return {"output": output, "precision": precision, "rows": "" if only is None else str(only)}
 
 
 def output_kind(name: str, outputs: Any, rows: int) -> Output:

@@ -15,8 +15,9 @@ from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, is_onnx, one_line
 from pytest_hwperf.scenarios.onnx import convert_model
-from pytest_hwperf.scenarios.onnx_file import OnnxForm, converted_form, file_predictor, fp32_file
-from pytest_hwperf.scenarios.onnx_source import ModelInputs
+from pytest_hwperf.scenarios.onnx_file import OnnxForm, agreement, agreement_notes, converted_form, fp32_file
+from pytest_hwperf.scenarios.onnx_trial import digest_named, sampled_rows
+from pytest_hwperf.scenarios.ort import quiet_run, runtime_version
 from pytest_hwperf.scenarios.profiles import OperatorTime, describe_operators, summed
 from pytest_hwperf.scenarios.quantise import choose_rows, int8_conditions, quantise_model, why_not_integer
 from pytest_hwperf.scenarios.threads import check_threads, uncalibrated
@@ -29,7 +30,8 @@ _RUNS = 20
 _WEIGHTS = frozenset({"Convolution", "Deconvolution", "FullyConnected", "GroupConvolution", "MatMul"})
 _INTEGER = (" i8", " u8")
 _INT8 = "openvino_int8"
-_TRIAL_ROWS = 512  # of a file
+_COMPARED_ROWS, _COMPARED_ALONE = 512, 32  # of a file
+_REFERENCE = "onnx_fp32"
 
 
 _TYPES = {
@@ -169,17 +171,21 @@ def _scenario(name: str, form: OnnxForm, X: Any, threads: int, own_conditions: M
     def run(rows: Any | None) -> tuple[Any, Mapping[str, str] | Statement]:
         try:
             compiled = compile_model(form.model, hint, threads=1, profiled=True)
-            inputs = _trial_of_file(form, X, compiled) if rows is None else [rows]
-            operators = profile_operators(compiled, inputs)
-            outputs = predict_with(compiled)(inputs)
+            if rows is None:
+                return None, _told_of_file(form, compared, compiled, hint, exact=exact)
+            operators = profile_operators(compiled, [rows])
+            _refuse_no_bf16(operators, hint)
+            outputs = predict_with(compiled)([rows])
         except ESTIMATOR_ERRORS as problem:
             raise refusal(form.kind, problem) from problem
         cause = why_not_int8(operators) if name == _INT8 else None
         return outputs, cause or {"operators": describe_operators(operators)}
 
-    machine = (name_processor(read_processor("/")), version("openvino"), version("pytest-hwperf"))
     exact = name == "openvino_fp32"  # other precisions differ by nature: flips and budgets tell
-    context = form.tried(X, ("openvino", name, *machine), run, "OpenVINO form", exact=exact)
+    machine = (name_processor(read_processor("/")), version("openvino"), version("pytest-hwperf"))
+    compared = None if form.fitted else sampled_rows(X, _COMPARED_ROWS, form.only_rows or 1)
+    data = () if form.fitted else (runtime_version(), digest_named(compared))
+    context = form.tried(X, ("openvino", name, *machine, *data), run, "OpenVINO form", exact=exact)
     fixed = {"threads": str(threads), "streams": "1", "pinning": "off", "inference_precision": hint}
     return form.scenario(name, "openvino", {**fixed, **own_conditions}, context, partial(_load, form, hint, threads))
 
@@ -188,10 +194,43 @@ def _load(form: OnnxForm, hint: str, threads: int) -> Predictor:
     compiled = compile_model(form.model, hint, threads)
     predict = predict_with(compiled)
     if form.fitted is None:
-        return file_predictor(ModelInputs(model=form.kind, inputs=ports_of(compiled)), predict, form.output)
+        return form.of_file(ports_of(compiled), predict)
     return form.fitted.predictor(lambda batch: predict([batch]))
 
 
-def _trial_of_file(form: OnnxForm, X: Any, compiled: Any) -> Any:
-    inputs = ModelInputs(model=form.kind, inputs=ports_of(compiled))
-    return inputs.batches(X, inputs.fixed_rows or _TRIAL_ROWS)[0]
+def _told_of_file(form: OnnxForm, rows: Any, compiled: Any, hint: str, *, exact: bool) -> Mapping[str, str]:
+    """Say what computes the rows of a file, and how far its outputs are from those of ONNX Runtime.
+
+    They are compared in one batch and one by one, unless the file takes batches of one size only: a runtime may choose
+    other operators for a single row.
+    """
+    inputs = form.inputs(ports_of(compiled))
+    ours, theirs = (partial(_outputs, predict) for predict in (predict_with(compiled), quiet_run(form.open(threads=1))))
+    together = inputs.batches(rows, inputs.fixed_rows or _COMPARED_ROWS)
+    found = {"in batches": agreement(form, ours(together), theirs(together))}
+    if inputs.fixed_rows is None:
+        alone = inputs.batches(rows, 1)[:_COMPARED_ALONE]
+        found["one by one"] = agreement(form, ours(alone), theirs(alone))
+    text = "; ".join(f"{how} {one.text}" for how, one in found.items())
+    gross = exact and any(one.gross for one in found.values())
+    operators = profile_operators(compiled, together[0])
+    _refuse_no_bf16(operators, hint)
+    return {
+        "operators": describe_operators(operators),
+        **agreement_notes(text, _REFERENCE, "OpenVINO form", gross=gross),
+    }
+
+
+def _refuse_no_bf16(operators: Sequence[OperatorTime], hint: str) -> None:
+    """Refuse the name bfloat16 where no operator with weights computes in it."""
+    held = [one.operator for one in operators if one.operator.partition(" ")[0] in _WEIGHTS]
+    if hint == "bf16" and held and not any(operator.endswith(" bf16") for operator in held):
+        raise ScenarioUnavailable(
+            f"OpenVINO computes in {', '.join(sorted(set(held)))} on this processor, where bf16 was asked for"
+        )
+
+
+def _outputs(predict: Callable[[Any], Any], batches: Sequence[Any]) -> Any:
+    import numpy as np
+
+    return np.concatenate([np.array(predict(batch)) for batch in batches])

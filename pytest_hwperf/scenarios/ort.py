@@ -1,6 +1,6 @@
 """ONNX Runtime sessions with everything fixed that decides their speed."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +14,7 @@ from pytest_hwperf.stats.roofline import count_work
 PROVIDER = "CPUExecutionProvider"
 _DISTRIBUTIONS = ("onnxruntime-gpu", "onnxruntime")  # the former is often installed over the latter
 _ERRORS_ONLY = 3  # ONNX Runtime's log severity; its warnings go to the file descriptor of standard error
+_FATAL_ONLY = 4
 
 
 def open_session(model: Path | bytes, threads: int, profile: Path | None = None) -> Any:
@@ -68,6 +69,15 @@ def check_providers(effective: list[str]) -> None:
 def session_conditions(threads: int) -> dict[str, str]:
     """Return what `open_session` fixes, as conditions of a run."""
     return {"threads": str(threads), "inter_op_threads": "1", "spinning": "off", "graph_optimisation": "all"}
+
+
+def quiet_run(session: Any) -> Callable[[Any], Any]:
+    """Return what computes the first output of a session; what it cannot compute raises, and prints nothing."""
+    import onnxruntime
+
+    options, outputs = onnxruntime.RunOptions(), [session.get_outputs()[0].name]
+    options.log_severity_level = _FATAL_ONLY
+    return lambda batch: session.run(outputs, batch, options)[0]
 
 
 def run_all(session: Any, rows: Any, batch_size: int = 256) -> Any:

@@ -37,6 +37,7 @@ FLOAT_OPERATORS = frozenset(
         *("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"),
     }
 )
+OPERATORS_WITH_WEIGHTS = INTEGER_OPERATORS | WEIGHT_ONLY_OPERATORS | FLOAT_OPERATORS
 PROFILE = "onnxruntime profile"  # where its figures are from
 _ROWS = 256  # in a smaller batch the profiler's own cost of 5 µs per operator is most of what it shows
 _RUNS = 20
@@ -57,6 +58,25 @@ class OperatorTime:
     operator: str
     calls: int
     time: float  # s, over all calls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """The execution of an operator."""
+
+    operator: str
+    types: frozenset[str]  # of its inputs and outputs, such as "float16"
+
+
+def read_kernels(session: Any) -> list[Kernel]:
+    """End the profile of a session, and return what it has executed."""
+    events = _events(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    return [Kernel(operator=one["args"]["op_name"], types=_types(one["args"])) for one in filter(_is_kernel, events)]
+
+
+def _types(arguments: Mapping[str, Any]) -> frozenset[str]:
+    named = (arguments.get(name, ()) for name in ("input_type_shape", "output_type_shape"))
+    return frozenset(kind for tensors in named for tensor in tensors for kind in tensor)
 
 
 def profile_operators(model: bytes, rows: Any) -> tuple[OperatorTime, ...]:

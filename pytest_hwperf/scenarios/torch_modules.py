@@ -2,13 +2,14 @@
 
 import hashlib
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
+from pytest_hwperf.records.contracts import CallStage, Predictor
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem, install
 from pytest_hwperf.scenarios.estimators import (
     ESTIMATOR_ERRORS,
@@ -54,6 +55,21 @@ class FittedModule(FittedModel):
 
         values = np.asarray(outputs)
         return values.argmax(axis=1) if self.output in {"probabilities", "scores"} else values
+
+    def predictor(
+        self,
+        predict: Callable[[Any], Any],
+        scope: Callable[[], AbstractContextManager[object]] = nullcontext,
+        stages: Sequence[CallStage] = (),
+    ) -> Predictor:
+        """Return a form that takes rows, whose classes have no names."""
+        made = FittedModel.predictor(self, predict, scope, stages)
+        return replace(made, unnamed_columns=self._columns)
+
+    def _columns(self, outputs: Any) -> int | None:
+        import numpy as np
+
+        return int(np.shape(outputs)[1]) if self.output in {"probabilities", "scores"} else None
 
 
 def inspect_model(model: Any, X: Any, scenario: str) -> FittedModel:

@@ -13,12 +13,14 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from fakes import repeated_pairs
 from fakes.commands import Told
 from fakes.onnx_models import save_onnx
 from fakes.processes import left_in, processes_in
 from fakes.sums_server import serving
+from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import INTERRUPTED, USAGE, main
 from pytest_hwperf.cli.doctor_noise import listen
@@ -203,3 +205,53 @@ def test_the_sides_of_a_killed_comparison_end(comparison: "subprocess.Popen[str]
     comparison.kill()
     comparison.wait(30)
     assert [] == left_in(place)
+
+
+def save_classifier(name: str, *, counts_from: int | None) -> str:
+    """Write a linear classifier of three classes that gives probabilities, or labels counted from a number."""
+    weights = np.array([[2, -1, 0], [0, 1.5, -1], [-1, 0, 2], [0.5, 0.5, -1]], np.float32)
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["s"]), helper.make_node("Softmax", ["s"], ["p"], axis=1)]
+    tensors = [numpy_helper.from_array(weights, "W")]
+    output = helper.make_tensor_value_info("p", TensorProto.FLOAT, ["N", 3])
+    if counts_from is not None:
+        nodes.append(helper.make_node("ArgMax", ["p"], ["a"], axis=1, keepdims=0))
+        nodes.append(helper.make_node("Add", ["a", "first"], ["label"]))
+        tensors.append(numpy_helper.from_array(np.array(counts_from, np.int64), "first"))
+        output = helper.make_tensor_value_info("label", TensorProto.INT64, ["N"])
+    port = helper.make_tensor_value_info("X", TensorProto.FLOAT, ["N", 4])
+    graph = helper.make_graph(nodes, "g", [port], [output], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), name)
+    return name
+
+
+@pytest.mark.usefixtures("commands")
+def test_labels_and_positions_of_the_same_weights_are_compared_in_one_vocabulary(
+    monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    """One side gives labels 1..3, the other probabilities: nobody but the user knows that these are the same."""
+    monkeypatch.setattr(Conductor, "conduct", repeated_pairs.conduct)
+    sides = [save_classifier("old.onnx", counts_from=1), save_classifier("new.onnx", counts_from=None)]
+    X = np.random.default_rng(0).normal(size=(400, 4)).astype(np.float32)
+    weights = np.array([[2, -1, 0], [0, 1.5, -1], [-1, 0, 2], [0.5, 0.5, -1]], np.float32)
+    labels = (X @ weights).argmax(axis=1) + 1
+    np.savez("rows.npz", X=X, y=labels)
+    asked = ["compare", *sides, "--data=rows.npz", "--margin=400%"]
+    text = " ".join(told(USAGE, *asked).err.split())
+    assert "new.onnx cannot be measured: the model gives positions 0..2 of its columns, and y_true holds the la" in text
+    assert text.endswith("or hwperf compare --classes=1,2,3")
+    out = told(OK, *asked, "--classes=1,2,3").out
+    assert "accuracy: equal on 400 of 400 examples" in " ".join(out.split())
+
+
+@pytest.mark.usefixtures("commands")
+def test_a_batch_size_that_a_graph_does_not_take_is_refused_with_the_one_that_it_takes(told: Told) -> None:
+    """Its input takes any number of rows, and a Reshape behind it a single one."""
+    nodes = [helper.make_node("Reshape", ["X", "shape"], ["r"]), helper.make_node("MatMul", ["r", "W"], ["s"])]
+    tensors = [numpy_helper.from_array(np.eye(4, 3, dtype=np.float32), "W")]
+    tensors.append(numpy_helper.from_array(np.array([1, 4]), "shape"))
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", n]) for name, n in (("X", 4), ("s", 3))]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "one.onnx")
+    np.save("rows.npy", np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32))
+    text = " ".join(told(USAGE, "compare", "one.onnx", "one.onnx", "--data=rows.npy", "--batch-size=8").err.split())
+    assert "one.onnx takes batches of 1 row and no others: give batch_size=1 (hwperf compare: --batch-size=1)" in text

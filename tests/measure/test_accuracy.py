@@ -12,6 +12,7 @@ from pytest_hwperf.measure.accuracy import (
     correctness,
     digest,
     flips,
+    name_columns,
     probability_differences,
     refuse_nan,
     why_unfinished,
@@ -38,6 +39,114 @@ def test_what_cannot_be_compared_with_labels_is_refused() -> None:
     for predictions, labels, sentence in REFUSED:
         with pytest.raises(MeasurementError, match=sentence):
             correctness(predictions, labels, source="")
+
+
+TEXT = ["cat", "dog", None, "cat"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "row"),
+    [
+        (pd.Series(TEXT, dtype="str"), 2),
+        (pd.Series(TEXT, dtype="string"), 2),
+        (pd.Series(TEXT, dtype="category"), 2),
+        (np.array(TEXT, dtype=object), 2),
+        (np.array(["cat", float("nan"), "dog", "cat"], dtype=object), 1),
+        (np.array([pd.NaT, "cat", "dog", "cat"], dtype=object), 0),
+        (pd.Series([True, None, False, True], dtype="boolean"), 1),
+        (np.ma.masked_array([1, 0, 1, 1], mask=[False, False, True, False]), 2),
+        (np.array(["cat", "dog", np.nan, "cat"], dtype=np.dtypes.StringDType(na_object=np.nan)), 2),
+        ([1, None, 0, 1], 1),
+    ],
+)
+def test_a_missing_label_is_refused_in_whatever_it_comes(labels: Any, row: int) -> None:
+    """As missing numbers are: it would count as a wrong prediction."""
+    predicted = [1, 0, 1, 1] if "cat" not in list(map(str, labels)) else TEXT[:2] * 2
+    with pytest.raises(MeasurementError, match=f"1 of 4 values in y_true are missing, the first in row {row}"):
+        correctness(predicted, labels, source="")
+
+
+@pytest.mark.parametrize(
+    ("predicted", "labels"),
+    [
+        ([0, 1], pd.Series(["cat", "dog"])),
+        (np.array(["cat", "dog"], dtype=object), [0, 1]),
+        (pd.Series(["0", "1"]), [0, 1]),
+        (np.array([b"cat", b"dog"]), np.array(["cat", "dog"])),
+    ],
+)
+def test_what_can_never_be_equal_is_refused(predicted: Any, labels: Any) -> None:
+    with pytest.raises(MeasurementError, match="text never equals a number, so convert one of them"):
+        correctness(predicted, labels, source="")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0, 1, 1],
+        [0.0, 1.0, 1.0],
+        [False, True, True],
+        pd.Series([0, 1, 1], dtype="Int64"),
+        np.array([0, 1, 1], np.uint8),
+    ],
+    ids=str,
+)
+def test_positions_are_labels_where_the_labels_are_positions(labels: Any) -> None:
+    predicted = name_columns(2, None, labels)(np.array([0, 1, 1]))
+    assert [1.0, 1.0, 1.0] == list(correctness(predicted, labels, source="").values)
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        ([-1, 1], r"holds the labels -1, 1: .* classes=\[-1, 1\] in hwperf_data, or hwperf compare --classes=-1,1$"),
+        (
+            [7, 3],
+            r"the model gives positions 0\.\.1 of its columns, and y_true holds the labels 3, 7: .*--classes=3,7$",
+        ),
+        ([1, 2], "holds the labels 1, 2: "),
+        (["no", "yes"], r"holds the labels 'no', 'yes': .*classes=\['no', 'yes'\]"),
+        (pd.Series(["no", "yes"]), "holds the labels 'no', 'yes': "),
+        ([0.5, 1], r"holds the labels 0\.5, 1\.0: "),
+        ([2, 2], r"holds the labels 2: .*classes=\[…\]"),
+        (range(2, 9), r"holds the labels 2, 3, 4, 5, 6, …: "),
+    ],
+)
+def test_positions_are_no_labels_of_another_kind(labels: Any, sentence: str) -> None:
+    """Nobody says which label a column stands for: sorted labels need not be in the order of the columns."""
+    with pytest.raises(MeasurementError, match=sentence):
+        name_columns(2, None, labels)
+
+
+def test_labels_that_count_from_1_are_no_positions_although_they_could_be() -> None:
+    """Of three classes the last one is missing; the positions agree as soon as 1 is added."""
+    positions = np.array([0, 1, 1, 0])
+    with pytest.raises(MeasurementError, match=r"positions 0\.\.2 of its columns, and y_true holds the labels 1, 2: "):
+        name_columns(3, None, positions + 1)(positions)
+    assert [1, 2] == name_columns(3, None, [1, 2])(np.array([1, 2])).tolist()
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels"),
+    [([-1, 1], [1, -1]), (np.array([3.0, 7.0]), [7, 3]), (["no", "yes"], pd.Series(["yes", "no"])), ((0, 5), [5, 0])],
+    ids=str,
+)
+def test_told_classes_name_the_columns(classes: Any, labels: Any) -> None:
+    predicted = name_columns(2, classes, labels)(np.array([1, 0]))
+    assert [1.0, 1.0] == list(correctness(predicted, labels, source="").values)
+
+
+@pytest.mark.parametrize(
+    ("classes", "sentence"),
+    [
+        ([1, 2, 3], r"classes=\[1, 2, 3\]: the model has 2 columns; give one label for each, all different"),
+        ([1, 1], r"classes=\[1, 1\]: the model has 2 columns; give one label for each, all different"),
+        (["1", "2"], r"classes=\['1', '2'\]: none of them is in y_true, which holds 1, 2"),
+    ],
+)
+def test_classes_that_cannot_be_meant_are_refused(classes: Any, sentence: str) -> None:
+    with pytest.raises(MeasurementError, match=sentence):
+        name_columns(2, classes, [1, 2])
 
 
 def test_flips_are_counted_from_the_reference() -> None:

@@ -89,7 +89,7 @@ def test_a_skip_in_set_up_alone_is_reported(project: pytest.Pytester) -> None:
 
 ONE = "@pytest.mark.hwscenarios('onnx_int8')\ndef test_it(hwperf, scenario): hwperf(scenario)\n"
 DATA = {
-    "{'rows': X}": "hwperf_data holds 'rows'; 'X' is needed, 'y' and 'X_calibration' are allowed",
+    "{'rows': X}": "hwperf_data holds 'rows'; 'X' is needed, 'y', 'X_calibration' and 'classes' are allowed",
     "(X, y, X, y)": "hwperf_data returned 4 parts; return (X, y) or (X, y, X_calibration)",
     "(X, y, X)": "occur",
     "X[:0]": "no rows",

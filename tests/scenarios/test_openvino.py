@@ -1,9 +1,10 @@
 """OpenVINO: the precision is set and read back, what it executes is looked at, and what it does not take is skipped."""
 
 import gc
+import re
 import signal
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes.fitted_models import breast_cancer, data_of, fitted
+from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.host import extras
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
@@ -67,6 +69,67 @@ class TestFile(OfEstimator):
     @cached_property
     def model(self) -> Any:
         return Path(stored("ridge"))
+
+
+class TestSeveralBatchesOfAFile:
+    """A file is held against ONNX Runtime's answers, in batches and one by one."""
+
+    X = np.random.default_rng(2).normal(size=(40, 4)).astype(np.float32)
+
+    def test_what_agrees_says_how_far(self) -> None:
+        told = openvino_fp32(file_model(), X=self.X).context
+        assert re.fullmatch(
+            r"in batches max \|Δ\| \S+ on 40 rows; one by one max \|Δ\| \S+ on 32 rows from onnx_fp32", told["parity"]
+        )
+        assert "warning" not in told
+
+    @pytest.mark.parametrize("rows", [1, 40])
+    def test_what_disagrees_in_one_of_them_warns(self, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The runtime is wrong in calls of so many rows alone."""
+        predict_with = openvino_cpu.predict_with
+
+        def wrong(compiled: Any) -> Any:
+            predict = predict_with(compiled)
+            return lambda batch: predict(batch) + (len(next(iter(batch.values()))) == rows)
+
+        monkeypatch.setattr(openvino_cpu, "predict_with", wrong)
+        monkeypatch.setenv("HWPERF_CACHE_DIR", str(cache.folder() / f"wrong{rows}"))
+        told = openvino_fp32(file_model(), X=self.X).context
+        assert told["warning"].startswith("the OpenVINO form disagrees with onnx_fp32: in batches max |Δ| ")
+        differs = re.search(
+            "in batches max \\|Δ\\| 1 on" if rows > 1 else "one by one max \\|Δ\\| 1 on", told["warning"]
+        )
+        assert differs is not None
+
+    def test_a_file_of_one_batch_size_is_compared_in_it(self) -> None:
+        told = openvino_fp32(file_model(rows=8), X=self.X).context
+        assert re.fullmatch(r"in batches max \|Δ\| \S+ on 40 rows from onnx_fp32", told["parity"])
+
+
+def file_model(rows: int | None = None) -> Any:
+    """Return a model of one value for each row."""
+    weights = numpy_helper.from_array(np.array([[1], [-2], [0.5], [3]], np.float32), "W")
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["m"]), helper.make_node("Tanh", ["m"], ["y"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [rows, n]) for name, n in (("X", 4), ("y", 1))]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [weights])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_bfloat16_is_the_name_of_what_computes_in_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A processor without it may take the hint all the same."""
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
+    floats = (OperatorTime(operator="FullyConnected f32", calls=1, time=1.0),)
+    monkeypatch.setattr(openvino_cpu, "profile_operators", lambda *_: floats)
+    monkeypatch.setattr(openvino_cpu, "compile_model", partial(compiled_as_f32, openvino_cpu.compile_model))
+    for model, X in ((file_model(), np.ones((9, 4), np.float32)), (fitted("mlp"), data_of("mlp")[1])):
+        with pytest.raises(ScenarioUnavailable, match="computes in FullyConnected f32 on this processor, where bf16"):
+            openvino_bf16(model, X=X)
+
+
+def compiled_as_f32(compile_model: Any, model: Any, hint: str, threads: int, **given: Any) -> Any:
+    """Compile for whatever processor this is."""
+    del hint
+    return compile_model(model, "f32", threads, **given)
 
 
 def stored(kind: str) -> str:

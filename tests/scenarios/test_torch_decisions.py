@@ -21,7 +21,7 @@ from pytest_hwperf.scenarios.torch_compiled import CountingCompiler, compiled_co
 from pytest_hwperf.scenarios.torch_cuda import check_gpu, on_gpu, without_tf32
 from pytest_hwperf.scenarios.torch_eager import calls_of, operator_times
 from pytest_hwperf.scenarios.torch_int8 import refused
-from pytest_hwperf.scenarios.torch_modules import module_rows, output_of, untraced_compiler
+from pytest_hwperf.scenarios.torch_modules import FittedModule, module_rows, output_of, untraced_compiler
 from pytest_hwperf.stats.explanations import profile_of
 
 SURE = [[0.25, 0.75], [0.5, 0.5]]
@@ -42,6 +42,16 @@ OUTPUTS: list[tuple[Any, str, int]] = [
 def test_outputs_tell_a_classifier_from_a_regressor() -> None:
     found = [output_of(outputs) for outputs, *_ in OUTPUTS]
     assert [(kind, n) for _, kind, n in OUTPUTS] == [(kind, 0 if one is None else len(one)) for kind, one in found]
+
+
+def test_the_columns_of_a_module_have_no_names() -> None:
+    """So that labels of another kind are not held against their positions."""
+    found = []
+    for outputs, _, columns in OUTPUTS[:6]:
+        kind, classes = output_of(outputs)
+        module = FittedModule(model=None, output=kind, classes=classes, digest="", shape=(4,), dtype="float32")
+        found.append(((module.predictor(len).unnamed_columns(outputs)) or 0, columns))
+    assert [expected for _, expected in found] == [columns for columns, _ in found]
 
 
 def test_rows_are_float32_or_whole_of_any_shape_and_can_be_written() -> None:
