@@ -136,7 +136,7 @@ class Bye(Record, frozen=True, kw_only=True, tag=True):
     """All tests are over; the process ends."""
 
     files: tuple[str, ...]  # of loaded modules
-    modules: Mapping[str, str] = {}  # in a rehearsal: name of each, in the order of their import → its file, as it says
+    modules: Mapping[str, str] = {}  # in a rehearsal: those that code of the tree cannot have changed → their files, in order
     usage: Usage | None = None  # of what it was to watch
     opened: Opened = Opened()  # in a rehearsal
     peak_bytes: Size = 0.0  # that the process has held; 0: not known

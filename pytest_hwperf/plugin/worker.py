@@ -23,7 +23,7 @@ from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.turns import Turns
 from pytest_hwperf.host.launch import is_child_of
 from pytest_hwperf.host.opened_files import Opened
-from pytest_hwperf.host.source_files import loaded_files, modules_before_pytest
+from pytest_hwperf.host.source_files import loaded_files
 from pytest_hwperf.host.worker_protocol import (
     ENVIRONMENT,
     SHARES_COMPILED,
@@ -37,7 +37,7 @@ from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure
 from pytest_hwperf.plugin.loads import block_under, pace_under, share_of_load
 from pytest_hwperf.plugin.measurement import call_once, measure_here, run_of_one_call
 from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, session_of, test_of
-from pytest_hwperf.plugin.watching import startup_of, usage_of
+from pytest_hwperf.plugin.watching import imported_first, startup_of, usage_of
 from pytest_hwperf.records.errors import MeasurementError, WorkerError
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.metrics import taken_by
@@ -247,7 +247,7 @@ class PairWorker:
         """Send which files the tested code was loaded from, which it has opened, what of it was watched, and end."""
         opened = session.config.stash.get(OPENED, None)
         self._turns.bye(
-            loaded_files(), opened.end() if opened else Opened(), usage_of(session.config), modules_before_pytest()
+            loaded_files(), opened.end() if opened else Opened(), usage_of(session.config), imported_first(session.config)
         )
 
     def _called(self, item: pytest.Item) -> str:
