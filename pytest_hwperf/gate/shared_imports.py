@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from random import Random
 from threading import RLock
@@ -40,7 +41,7 @@ class SharedImports:
     random: Random  # of hash seeds
     ahead: bool  # whether the next parent may import while a pair takes turns
     why_not: str = ""  # each side imports everything itself
-    apart: dict[str, str] = field(default_factory=dict)  # package → why each side imports it itself
+    apart: dict[str, str] = field(default_factory=dict)  # module → why each side imports it and all later ones itself
     packages: set[str] = field(default_factory=set)  # that the latest parent has imported for both
     import_s: float = 0.0  # that it took, where it was waited for
     _imports: Imports = field(init=False)
@@ -113,7 +114,7 @@ class SharedImports:
         """Say what is imported once for both sides, and what is not."""
         if self.why_not:
             return f"each side imports everything itself: {self.why_not}"
-        apart = "".join(f"; each side imports {name}: {why}" for name, why in self.apart.items())
+        apart = "".join(f"; each side imports {name} and what follows: {why}" for name, why in self.apart.items())
         return f"{counted(len(self.packages), 'package')} imported once for both sides of a pair{apart}"
 
     def is_new(self, measurements: Sequence[Measurement]) -> bool:
@@ -141,9 +142,10 @@ class SharedImports:
         return parent
 
     def _leave_out(self, refused: Mapping[str, str]) -> None:
-        self.apart |= refused
-        left = {name: file for name, file in self._imports.modules.items() if name.partition(".")[0] not in refused}
-        self._imports = replace(self._imports, modules=left)
+        """Share only what is imported before: what comes later may depend on it."""
+        self.apart = dict(refused)
+        kept = takewhile(lambda name: name not in refused, self._imports.modules)
+        self._imports = replace(self._imports, modules={name: self._imports.modules[name] for name in kept})
 
 
 def _why_none(commands: Mapping[Side, Command], rehearsed: PairTrace) -> str:
@@ -164,8 +166,12 @@ def _why_none(commands: Mapping[Side, Command], rehearsed: PairTrace) -> str:
 
 
 def _common(commands: Mapping[Side, Command], rehearsed: PairTrace) -> Imports:
-    """Return what both sides load from the same files, in the order in which the candidate has loaded it."""
-    (_, baseline), (_, candidate) = ((side, rehearsed.modules[side]) for side in SIDES)
+    """Return what both sides load from the same files in the same order, up to the first difference.
+
+    Whatever comes after it may depend on what one side alone has loaded.
+    """
+    both = zip(*(rehearsed.modules[side].items() for side in SIDES), strict=False)
+    modules = dict(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], both))
     differing = _differing(commands)
     same = {
         name: value
@@ -174,10 +180,17 @@ def _common(commands: Mapping[Side, Command], rehearsed: PairTrace) -> Imports:
     }
     path = os.pathsep.join(one for one in _path(commands["candidate"]) if one in _path(commands["baseline"]))
     return Imports(
-        modules={name: file for name, file in candidate.items() if baseline.get(name) == file},
+        modules=modules,
         environment={**same, "PYTHONPATH": path} if path else same,
         differing=differing,
+        trees=_own_folders(commands),
     )
+
+
+def _own_folders(commands: Mapping[Side, Command]) -> list[str]:
+    """Return the folders in which one side alone finds modules: those of its tree, and the one that it is started in."""
+    found = {side: {*_path(one), *([] if one.safely else [str(one.directory)])} for side, one in commands.items()}
+    return sorted(found["baseline"] ^ found["candidate"])
 
 
 def _path(command: Command) -> list[str]:
