@@ -58,7 +58,9 @@ def resolve(gate: GateRun) -> None:
     asked.progress(Progress(stage="checkout", pair=1, of=1, test=""))
     given = (asked.command.root, asked.against, asked.files, globs_of(asked.share))
     trees = with_ini(gate.stack.enter_context(both_trees(*given, compares=asked.affected)), asked.command.inipath)
-    trees = dataclasses.replace(trees, since=asked.command.since)  # what this session has made while it collected counts too
+    trees = dataclasses.replace(
+        trees, since=asked.command.since
+    )  # what this session has made while it collected counts too
     gate.caches = gate.stack.enter_context(workdir())
     folders = (asked.command.directory, asked.command.root)
     gate.sharer = Sharer(

@@ -100,7 +100,7 @@ class Parent:
             self._stack.close()
 
     def refused(self, seconds: float) -> Mapping[str, str]:
-        """Wait until it has imported; return the module from which on each side has to import itself, with why."""
+        """Wait until it has imported; return the packages that each side has to import itself, with the reasons."""
         self.go_on()
         if self._answered is None:
             self._answered = self._answer("refused", seconds)

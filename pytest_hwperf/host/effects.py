@@ -211,7 +211,9 @@ def _is_mark(value: object) -> bool:
 
 def _harmless() -> list[Any]:
     """Return the harmless functions of the modules that are loaded."""
-    loaded = ((vars(sys.modules[module]), listed.split()) for module, listed in _HARMLESS.items() if module in sys.modules)
+    loaded = (
+        (vars(sys.modules[module]), listed.split()) for module, listed in _HARMLESS.items() if module in sys.modules
+    )
     return [names[name] for names, listed in loaded for name in listed if name in names]
 
 

@@ -30,6 +30,7 @@ class ImportOrder:
         self._root = root
         self._before: frozenset[str] | None = None
         self._running = list[bool]()  # of each import in progress, whether it is of the tree
+        self._asked = list[str]()  # files of installed modules that no installed module has imported
         self._sources = dict[str, TopLevel | None]()
         self.is_of_tree = cache(self._is_of_tree)
         begin(self.importing)
@@ -48,6 +49,14 @@ class ImportOrder:
             if (self._before is None or name in self._before) and not self.is_of_tree(file)
         }
 
+    def asked(self, modules: Mapping[str, str]) -> tuple[str, ...]:
+        """Return those of the modules that were asked for by code of the tree, or of who runs it, in their order.
+
+        In which order each of them imports others may follow from the order of a set, which is drawn for a process.
+        """
+        asked = frozenset(self._asked)
+        return tuple(name for name, file in modules.items() if file in asked)
+
     @contextmanager
     def importing(self, file: str) -> Iterator[None]:
         """Go along with an import of a file."""
@@ -59,6 +68,8 @@ class ImportOrder:
             self.end(f"an installed package imports {Path(file).name}")
         elif not is_of_tree:
             self._look(sys._getframe(2))  # noqa: SLF001 - who imports
+            if all(self._running):
+                self._asked.append(file)
         self._running.append(is_of_tree)
         try:
             yield

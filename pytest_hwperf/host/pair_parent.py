@@ -70,15 +70,16 @@ def main() -> Mapping[str, Any] | None:
 
 
 def import_all(modules: Mapping[str, str], differing: Collection[str], trees: Collection[str]) -> dict[str, str]:
-    """Import modules in their order, up to the first that a side has to import itself; return that, with the reason.
+    """Import modules in their order; return the packages that a side has to import itself, with the reason.
 
-    Those after it may depend on what it does. `trees` are the folders in which only one side finds modules.
+    `trees` are the folders in which only one side finds modules.
     """
     refused, loaded, opened = dict[str, str](), set(sys.modules), _opened()
     sys.dont_write_bytecode, writes = True, sys.dont_write_bytecode
     for name in modules:
-        if name in sys.modules:
-            continue
+        package = name.partition(".")[0]
+        if name in sys.modules or package in refused or threading.active_count() > 1:
+            continue  # after a thread was started, it would be seen with each package
         with _reads() as (read, asking), watching(trees) as uses:
             why = _import(name)
         new, loaded = set(sys.modules) - loaded, set(sys.modules)
@@ -98,8 +99,7 @@ def import_all(modules: Mapping[str, str], differing: Collection[str], trees: Co
         elif uses or spread:
             why = min(uses, default=f"a side has its own part of {min(spread, default='')}")
         if why:
-            refused[name] = why
-            break
+            refused[package] = why
     sys.dont_write_bytecode = writes
     if inspect := sys.modules.get("inspect"):  # where modules were found: a side may have another of that name
         inspect.modulesbyfile.clear()
@@ -178,7 +178,7 @@ def watching(trees: Collection[str]) -> Iterator[set[str]]:
     watched = _watched_list(note_path)(path)
     argv = _watched_list(lambda _: found.add("it reads the command line, which differs between the sides"))(words)
     asked = {function: _Told(function, note_file) for _, _, function in before}
-    sys.meta_path.append(own)  # type: ignore[arg-type] # it finds nothing
+    sys.meta_path.append(own)
     sys.path, sys.argv = watched, argv
     for module, name, function in before:
         setattr(module, name, asked[function])
@@ -188,7 +188,7 @@ def watching(trees: Collection[str]) -> Iterator[set[str]]:
         for module, name, function in before:
             setattr(module, name, function)
         if own in sys.meta_path:
-            sys.meta_path.remove(own)  # type: ignore[arg-type] # as above
+            sys.meta_path.remove(own)
         if sys.path is not watched or sys.argv is not argv:
             found.add("it puts another list in the place of sys.path or sys.argv")
         sys.path, sys.argv = path, words
@@ -214,9 +214,19 @@ class _Told:
 
 
 _OF_LISTS = (
-    "__add__ __contains__ __delitem__ __eq__ __getitem__ __iadd__ __iter__ __len__ __reversed__ __setitem__ append copy "
-    "count extend index insert pop remove reverse sort"
-).split()
+    *(
+        "__add__",
+        "__contains__",
+        "__delitem__",
+        "__eq__",
+        "__getitem__",
+        "__iadd__",
+        "__iter__",
+        "__len__",
+        "__reversed__",
+    ),
+    *("__setitem__", "append", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse", "sort"),
+)
 
 
 def _watched_list(note: Callable[[FrameType], object]) -> type[list[str]]:
