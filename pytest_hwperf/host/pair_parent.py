@@ -194,6 +194,17 @@ def watching(trees: Collection[str]) -> Iterator[set[str]]:
         sys.path, sys.argv = path, words
 
 
+def _looks_for_sources(frame: FrameType | None) -> bool:
+    """Whether the library looks for the module of something among the files of all modules, which is told to nobody."""
+    for _ in range(5):
+        if frame is None:
+            return False
+        if frame.f_globals.get("__name__") in ("inspect", "linecache"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 class _Told:
     """A function of files that tells of its path first; equal to it, and as little bound to an object as it is."""
 
@@ -203,7 +214,8 @@ class _Told:
         self._tell = tell
 
     def __call__(self, path: Any = ".", *arguments: Any, **named: Any) -> Any:
-        self._tell(path)
+        if not _looks_for_sources(sys._getframe(1)):  # noqa: SLF001 - who asks
+            self._tell(path)
         return self.__wrapped__(path, *arguments, **named)
 
     def __eq__(self, other: object) -> bool:
