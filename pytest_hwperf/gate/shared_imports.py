@@ -210,7 +210,7 @@ def _common(commands: Mapping[Side, Command], rehearsed: PairTrace) -> Imports:
     (first, *baseline), (other, *candidate) = (_parted(rehearsed, side) for side in SIDES)
     modules = dict(first.items() & other.items())
     modules = {name: file for name, file in other.items() if name in modules}  # before any code of a tree
-    for one, _ in takewhile(lambda parts: parts[0] == parts[1], zip(baseline, candidate, strict=False)):
+    for _, one in takewhile(lambda parts: parts[0] == parts[1], zip(baseline, candidate, strict=False)):
         modules |= one
     differing = _differing(commands)
     same = {
@@ -238,7 +238,7 @@ def _parted(rehearsed: PairTrace, side: Side) -> list[dict[str, str]]:
 
 
 def _own_folders(commands: Mapping[Side, Command]) -> list[str]:
-    """Return the folders in which one side alone finds modules: those of its tree, and the one that it is started in."""
+    """Return the folders in which one side alone finds modules: of its tree, and where it is started."""
     found = {side: {*_path(one), *([] if one.safely else [str(one.directory)])} for side, one in commands.items()}
     return sorted(found["baseline"] ^ found["candidate"])
 

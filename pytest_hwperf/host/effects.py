@@ -16,8 +16,8 @@ _HARMLESS: Mapping[str, str] = {
     "abc": "abstractmethod ABC ABCMeta",
     "array": "array",
     "builtins": (
-        "abs all any bool bytearray bytes callable chr classmethod complex dict divmod enumerate float format frozenset "
-        "getattr hasattr hash id int isinstance issubclass iter len list max min object ord pow print property range "
+        "abs all any bool bytearray bytes callable chr classmethod complex dict divmod enumerate float format "
+        "frozenset getattr hasattr hash id int isinstance issubclass iter len list max min object ord pow print property range "
         "repr reversed round set slice sorted staticmethod str sum tuple type zip"
     ),
     "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
@@ -47,13 +47,16 @@ _HARMLESS: Mapping[str, str] = {
     "weakref": "WeakKeyDictionary WeakSet WeakValueDictionary",
 }
 _OF_TEXTS = frozenset(
-    "absolute encode decode expanduser format items joinpath join keys lower lstrip replace resolve rstrip split "
-    "splitlines startswith endswith strip title upper values with_name with_suffix".split()
+    {
+        *("absolute", "encode", "decode", "expanduser", "format", "items", "joinpath", "join"),
+        *("keys", "lower", "lstrip", "replace", "resolve", "rstrip", "split", "splitlines"),
+        *("startswith", "endswith", "strip", "title", "upper", "values", "with_name", "with_suffix"),
+    }
+)
 )  # methods of what a literal or a path is
 _OF_PROPERTIES = frozenset({"setter", "getter", "deleter"})
 _CALLING = frozenset({"key", "ids", "default_factory"})  # arguments that are functions, and called
 _IMMUTABLE = (int, float, complex, str, bytes, tuple, frozenset, bool, type(None))
-_SHOWN = (ast.Import, ast.ImportFrom, ast.Pass, ast.Global, ast.Nonlocal)
 _PLAIN = (
     *(ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Compare),
     *(ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.JoinedStr, ast.FormattedValue, ast.Starred, ast.Slice),
@@ -106,7 +109,7 @@ def _inside(statement: ast.stmt) -> Sequence[ast.stmt]:
     return [*getattr(statement, "body", ()), *handled, *(one for part in parts for one in part)]
 
 
-def _is_plain(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
+def _is_plain(statement: ast.stmt, names: Mapping[str, Any]) -> bool:  # noqa: C901, PLR0911 - a table of kinds
     """Whether a statement does nothing beyond its module."""
     match statement:
         case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Global() | ast.Nonlocal():
@@ -222,5 +225,7 @@ def _tells_nobody(base: ast.expr, names: Mapping[str, Any]) -> bool:
     found = _meant(base.value if isinstance(base, ast.Subscript) else base, names)
     if found is _ABSENT:
         return isinstance(base, ast.Constant)
+    if isinstance(found, type) and issubclass(found, type):  # a metaclass
+        return found.__module__.partition(".")[0] in sys.stdlib_module_names
     makers = [*type(found).__mro__, *(one for one in getattr(found, "__mro__", ()) if "__init_subclass__" in vars(one))]
     return all(one.__module__.partition(".")[0] in sys.stdlib_module_names for one in makers)

@@ -32,7 +32,7 @@ def _held(module: object) -> Iterator[tuple[str, str]]:
             yield name, _shown(value, _DEEPEST)
 
 
-def _shown(value: Any, depth: int) -> str:
+def _shown(value: Any, depth: int) -> str:  # noqa: PLR0911 - a table of kinds
     """Write what a value is; of one that is not simple only its type counts."""
     if type(value) in _SIMPLE:
         return repr(value)

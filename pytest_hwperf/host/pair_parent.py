@@ -69,7 +69,9 @@ def main() -> Mapping[str, Any] | None:
     return None
 
 
-def import_all(modules: Mapping[str, str], differing: Collection[str], trees: Collection[str]) -> dict[str, str]:
+def import_all(  # noqa: C901 - one look at each thing
+    modules: Mapping[str, str], differing: Collection[str], trees: Collection[str]
+) -> dict[str, str]:
     """Import modules in their order; return the packages that a side has to import itself, with the reason.
 
     `trees` are the folders in which only one side finds modules.
@@ -145,7 +147,7 @@ def become(side: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def watching(trees: Collection[str]) -> Iterator[set[str]]:
+def watching(trees: Collection[str]) -> Iterator[set[str]]:  # noqa: C901 - one look at each thing
     """Collect why an import that is made meanwhile may go otherwise on a side, which has other folders and words."""
     found = set[str]()
 

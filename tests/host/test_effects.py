@@ -1,5 +1,11 @@
 """What code at the top of a module does beyond the module, by its syntax and by what its names mean."""
 
+import logging
+import os
+import re
+import sys
+from types import ModuleType
+
 import pytest
 
 from pytest_hwperf.host.effects import TopLevel
@@ -61,6 +67,10 @@ EFFECTS = [
 ]
 
 
+def _act(*_: object) -> None:
+    """Do something, as it were."""
+
+
 class _Meta(type):
     pass
 
@@ -71,22 +81,22 @@ class _Registered:
 
 
 def names_of(text: str) -> dict[str, object]:
-    import logging
-    import os
-    import re
-    import sys
-    from types import ModuleType
-
     conf = ModuleType("conf")
-    vars(conf).update(Registered=_Registered, Meta=_Meta, use=print, register=print, on=print, all=print, key=print)
+    vars(conf).update(Registered=_Registered, Meta=_Meta, use=_act, register=_act, on=_act, all=_act, key=_act)
     loaded: dict[str, object] = {"os": os, "sys": sys, "re": re, "logging": logging, "conf": conf, "pytest": pytest}
     return {**loaded, "LIST": [], "FLAGS": [], **({"re": conf} if text.startswith("re = ") else {})}
 
 
 def test_what_does_nothing_beyond_its_module() -> None:
-    names: dict[str, object] = {}
-    exec(compile(PLAIN, __file__, "exec"), names | {"__file__": __file__, "__name__": "m"}, names)  # noqa: S102 - above
-    assert not TopLevel(PLAIN.encode()).first_effect({**names, "__file__": __file__})
+    module = ModuleType("m")
+    names = vars(module)
+    names["__file__"] = __file__
+    sys.modules["m"] = module
+    try:
+        exec(compile(PLAIN, __file__, "exec"), names)  # noqa: S102 - the text above
+        assert not TopLevel(PLAIN.encode()).first_effect(names)
+    finally:
+        del sys.modules["m"]
 
 
 @pytest.mark.parametrize("text", EFFECTS)
