@@ -17,8 +17,8 @@ _HARMLESS: Mapping[str, str] = {
     "array": "array",
     "builtins": (
         "abs all any bool bytearray bytes callable chr classmethod complex dict divmod enumerate float format "
-        "frozenset getattr hasattr hash id int isinstance issubclass iter len list max min object ord pow print property range "
-        "repr reversed round set slice sorted staticmethod str sum tuple type zip"
+        "frozenset getattr hasattr hash id int isinstance issubclass iter len list max min object ord pow "
+        "print property range repr reversed round set slice sorted staticmethod str sum tuple type zip"
     ),
     "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
     "contextlib": "asynccontextmanager contextmanager nullcontext",
@@ -52,7 +52,6 @@ _OF_TEXTS = frozenset(
         *("keys", "lower", "lstrip", "replace", "resolve", "rstrip", "split", "splitlines"),
         *("startswith", "endswith", "strip", "title", "upper", "values", "with_name", "with_suffix"),
     }
-)
 )  # methods of what a literal or a path is
 _OF_PROPERTIES = frozenset({"setter", "getter", "deleter"})
 _CALLING = frozenset({"key", "ids", "default_factory"})  # arguments that are functions, and called

@@ -331,7 +331,7 @@ def held(*digits: str) -> PairTrace:
 def test_a_package_that_holds_other_values_where_it_is_shared_is_left_to_the_sides(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A pair that shares nothing shows whether the tree is the cause, or whether they differ from process to process."""
+    """A pair that shares nothing shows whether the tree is the cause, or each process differs by itself."""
     for apart, is_shared in ((held("fast", "slow"), False), (held("any", "other"), True)):
         started, found = play(monkeypatch, {}, {}), sharing(held("fast", "slow"))
         forked = held("fast", "fast")
