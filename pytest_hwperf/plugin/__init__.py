@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_hwperf.plugin.options import register
-from pytest_hwperf.plugin.settings import OPTIONS, read_flag, read_settings
-from pytest_hwperf.plugin.started import STARTED, Started
+from pytest_hwperf.plugin.settings import OPTIONS, STARTED, Started, read_flag, read_settings
 
 if TYPE_CHECKING:
     from pytest_hwperf.meters.energy_window import EnergyMeter
@@ -49,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Note how this process was started, and what it uses and opens if it was told to, before code of the tree runs."""
-    early_config.stash[STARTED] = Started.now()
+    early_config.stash[STARTED] = Started()
     if _WORKER in os.environ:
         from pytest_hwperf.plugin.watching import watch as watch_task
 
