@@ -194,7 +194,7 @@ def commands(
     given: PytestCommand, trees: Trees, files: Sequence[Path], base_python: Interpreter | None
 ) -> dict[Side, Command]:
     """Return how each side is started: the same command, with every path of the tree translated for the baseline."""
-    paths = own_paths(sys.path, trees.candidate)
+    paths = own_paths(given.path, trees.candidate)
     ini = [] if given.inipath is None else ["-c", str(_real(given.inipath))]
     moved = [str(_as_given(file, trees)) for file in files]
     candidate = _command(given, trees, trees.candidate, [*map(str, files), *ini, *given.neutral_with(None)], paths)

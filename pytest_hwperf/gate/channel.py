@@ -136,7 +136,11 @@ class Bye(Record, frozen=True, kw_only=True, tag=True):
     """All tests are over; the process ends."""
 
     files: tuple[str, ...]  # of loaded modules
-    modules: Mapping[str, str] = {}  # in a rehearsal: name of each, in the order of their import → its file, as it says
+    modules: Mapping[
+        str, str
+    ] = {}  # in a rehearsal: those that code of the tree cannot have changed → their files, in order
+    asked: tuple[str, ...] = ()  # of these, in their order, those that no installed module has imported
+    states: Mapping[str, str] = {}  # module → digits of what it held before the first test, where that was asked for
     usage: Usage | None = None  # of what it was to watch
     opened: Opened = Opened()  # in a rehearsal
     peak_bytes: Size = 0.0  # that the process has held; 0: not known

@@ -300,8 +300,9 @@ class Conductor(Holder):
         if trace.lost or not trace.is_forked or not is_new or shared.is_as_rehearsed(trace, measurements):
             return trace
         tried_s = self.clock() - began
-        again = self.hold(program)
+        again = self.hold(dataclasses.replace(program, exact=True))
         again.tried_s = tried_s
+        shared.learn(trace, again, measurements)
         return again
 
     @property

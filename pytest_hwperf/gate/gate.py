@@ -4,6 +4,7 @@ The one way back is the rehearsal. Where it finds files that git lacks, or an in
 and should not, the baseline is given its own, and both are rehearsed again.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
@@ -66,6 +67,9 @@ def resolve(gate: GateRun) -> None:
     asked.progress(Progress(stage="checkout", pair=1, of=1, test=""))
     given = (asked.command.root, asked.against, asked.files, globs_of(asked.share))
     trees = with_ini(gate.stack.enter_context(both_trees(*given, compares=asked.affected)), asked.command.inipath)
+    trees = dataclasses.replace(
+        trees, since=asked.command.since
+    )  # what this session has made while it collected counts too
     gate.caches = gate.stack.enter_context(workdir())
     folders = (asked.command.directory, asked.command.root)
     gate.sharer = Sharer(

@@ -141,7 +141,15 @@ class Holder:
             watch = str(folder / side / _WATCH)
             replace_file(Path(watch), to_json(self.watches[side]))
         reply_to = str(theirs.fileno())
-        return WorkerTask(role="pair", side=side, reply_to=reply_to, plant=plant, watch=watch, began_s=monotonic())
+        return WorkerTask(
+            role="pair",
+            side=side,
+            reply_to=reply_to,
+            plant=plant,
+            watch=watch,
+            tells_states=program.exact,
+            began_s=monotonic(),
+        )
 
     def _kept(self, workdir: Path, sides: Sequence[Side], started: int) -> Path:
         """Copy the logs of a lost pair to where the user finds them."""

@@ -85,6 +85,8 @@ class PairTrace(Rehearsal):
     interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
     modules: dict[Side, Mapping[str, str]] = field(default_factory=dict)  # in a rehearsal: name → file
+    asked: dict[Side, Sequence[str]] = field(default_factory=dict)  # those of them that the tree has imported
+    states: dict[Side, Mapping[str, str]] = field(default_factory=dict)  # module → digits of what it held
     usages: dict[Side, Usage] = field(default_factory=dict)  # of what each side was to watch
     opened: dict[Side, Opened] = field(default_factory=dict)  # of a rehearsal
     seen: list[Seen] = field(default_factory=list)
@@ -230,6 +232,8 @@ class Pairing:
         self._note("memory", {side: message.peak_bytes for side, message in over.items()})
         if len(over) == len(SIDES):
             self.trace.modules = {side: message.modules for side, message in over.items() if message.modules}
+            self.trace.asked = {side: message.asked for side, message in over.items()}
+            self.trace.states = {side: message.states for side, message in over.items() if message.states}
         if left := next((node for node in self._nodes if node not in self._done), ""):
             raise WorkerLostError(f"both sides ended without having run {left}")
 

@@ -40,6 +40,7 @@ class Imports:
     modules: Mapping[str, str]  # name → file, in the order of their import
     environment: Mapping[str, str]  # as far as both sides have the same
     differing: Collection[str]  # variables by which they differ
+    trees: Collection[str] = ()  # folders in which one side alone finds modules
 
 
 @dataclass(slots=True)
@@ -80,7 +81,8 @@ class Parent:
             stack.callback(launched.end)
             orders, answers = (stack.enter_context(cast("IO[bytes]", pipe)) for pipe in (program.stdin, program.stdout))
             parent = cls(folder, seed, connections, program.pid, orders, answers)
-            parent._send({"modules": imports.modules, "differing": sorted(imports.differing)})
+            told = {"modules": imports.modules, "differing": sorted(imports.differing), "trees": [*imports.trees]}
+            parent._send(told)
             parent._stack = stack.pop_all()
         return parent
 

@@ -4,10 +4,12 @@ A library that works in a process of its own may not do so in a forked one. The 
 has to give the answers of the rehearsal, load the same code and use threads in the same way; else it does not count.
 """
 
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from random import Random
 from threading import RLock
@@ -18,14 +20,19 @@ from pytest_hwperf.gate.parent import Imports, Parent, ParentLostError
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.pair_parent import CAN_TELL_ENDS
+from pytest_hwperf.host.source_files import SITES, is_of_this_package
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.evidence import Measurement, Side
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.stats.hypotheses import SIDES
+from pytest_hwperf.stats.paired import pair_value
 
 _TRIES = 5  # parents that may refuse packages
 _IMPORT_S = 120.0  # that all imports may take
 _MISSES = 2  # pairs that go otherwise than the rehearsal, after which nothing is shared: one may do so by chance
+_OTHER_TIMES = math.log(1.25)  # between the ratios of both sides in two pairs of which one is short
+_LIBRARY = Path(os.__file__).parent
 _AT_START = ("PYTHON", "LD_")  # begin the names of variables that a program reads when it is started
 _TAKEN_CARE_OF = frozenset({"PYTHONPATH", "PYTHONHASHSEED"})
 _CUSTOM = frozenset({"sitecustomize", "usercustomize"})  # modules that Python loads when it is started
@@ -47,6 +54,8 @@ class SharedImports:
     _next: list[Parent] = field(default_factory=list)
     _started: list[Parent] = field(default_factory=list)
     _lock: RLock = field(default_factory=RLock)  # pairs side by side are started by several threads
+    _varying: set[str] = field(default_factory=set)  # modules that hold other values in each process
+    _suspected: set[str] = field(default_factory=set)  # modules that held others than in the rehearsal
     _tried: set[Measurement] = field(default_factory=set)  # measurements that have gone as in the rehearsal
     _misses: int = 0
 
@@ -130,9 +139,39 @@ class SharedImports:
             self._misses += 1
             if self._misses == _MISSES:
                 self.stop(why)
-        else:
-            self._tried.update(measurements)
-        return not why
+            return False
+        self._suspected = {name for side in SIDES for name in self._changed(side, trace)} - self._varying
+        if self._suspected or any(_has_other_times(here, trace, self.rehearsed) for here in measurements):
+            return False
+        self._tried.update(measurements)
+        return True
+
+    def learn(self, forked: PairTrace, apart: PairTrace, measurements: Sequence[Measurement]) -> None:
+        """Learn from a pair that has shared nothing, and has taken the place of a forked one, what is not to be shared.
+
+        Where it goes as the rehearsal did, and the forked one did not, the fork is the cause; else it is chance.
+        """
+        own = {name for side in SIDES for name in self._changed(side, apart)}
+        self._varying |= self._suspected & own
+        if found := self._suspected - own:
+            self._leave_out({name.partition(".")[0]: "it holds other values where both share it" for name in found})
+            while self._next:
+                self._next.pop().end()
+            return
+        slower = [here for here in measurements if _has_other_times(here, forked, self.rehearsed)]
+        for here in slower:
+            now, then, rehearsed = (_size(here, one) for one in (forked, apart, self.rehearsed))
+            if abs(then - rehearsed) < abs(then - now):
+                self.stop(f"{here.test} takes other times in a forked process")
+        if slower and not self._suspected and next(_differences(forked, self.rehearsed), None) is None:
+            self._tried.update(measurements)  # it was chance, of the rehearsal
+
+    def _changed(self, side: Side, trace: PairTrace) -> Iterator[str]:
+        """Yield the shared modules that have held other values than in the rehearsal."""
+        found, before = (one.states.get(side, {}) for one in (trace, self.rehearsed))
+        for name in found.keys() & before.keys() & self._imports.modules.keys():
+            if found[name] != before[name]:
+                yield name
 
     def _start(self) -> Parent:
         with uninterrupted():  # whatever has been started is known here, and ended when this is closed
@@ -164,8 +203,15 @@ def _why_none(commands: Mapping[Side, Command], rehearsed: PairTrace) -> str:
 
 
 def _common(commands: Mapping[Side, Command], rehearsed: PairTrace) -> Imports:
-    """Return what both sides load from the same files, in the order in which the candidate has loaded it."""
-    (_, baseline), (_, candidate) = ((side, rehearsed.modules[side]) for side in SIDES)
+    """Return what both sides load from the same files in the same order, up to the first difference.
+
+    Whatever comes after it may depend on what one side alone has loaded.
+    """
+    (first, *baseline), (other, *candidate) = (_parted(rehearsed, side) for side in SIDES)
+    modules = dict(first.items() & other.items())
+    modules = {name: file for name, file in other.items() if name in modules}  # before any code of a tree
+    for _, one in takewhile(lambda parts: parts[0] == parts[1], zip(baseline, candidate, strict=False)):
+        modules |= one
     differing = _differing(commands)
     same = {
         name: value
@@ -174,10 +220,27 @@ def _common(commands: Mapping[Side, Command], rehearsed: PairTrace) -> Imports:
     }
     path = os.pathsep.join(one for one in _path(commands["candidate"]) if one in _path(commands["baseline"]))
     return Imports(
-        modules={name: file for name, file in candidate.items() if baseline.get(name) == file},
+        modules=modules,
         environment={**same, "PYTHONPATH": path} if path else same,
         differing=differing,
+        trees=_own_folders(commands),
     )
+
+
+def _parted(rehearsed: PairTrace, side: Side) -> list[dict[str, str]]:
+    """Return the modules before the first that a tree has imported; then each such one, with what it has imported."""
+    parts, asked = [dict[str, str]()], {*rehearsed.asked.get(side, ())}
+    for name, file in rehearsed.modules[side].items():
+        if name in asked:
+            parts.append({})
+        parts[-1][name] = file
+    return parts
+
+
+def _own_folders(commands: Mapping[Side, Command]) -> list[str]:
+    """Return the folders in which one side alone finds modules: of its tree, and where it is started."""
+    found = {side: {*_path(one), *([] if one.safely else [str(one.directory)])} for side, one in commands.items()}
+    return sorted(found["baseline"] ^ found["candidate"])
 
 
 def _path(command: Command) -> list[str]:
@@ -206,3 +269,33 @@ def _differences(trace: PairTrace, before: PairTrace) -> Iterator[str]:
         own, others = ({*before.files.get(one, ())} for one in (side, other))
         if leaked := sorted({*trace.files.get(side, ())} & (others - own)):
             yield f"the {side} has loaded {leaked[0]}, which only the {other} had loaded in the rehearsal"
+    for side in SIDES if {*trace.selected}.issuperset(before.selected) else ():
+        loaded, now = ({*filter(_is_code, one.files.get(side, ()))} for one in (before, trace))
+        if missing := sorted(loaded - now):
+            yield f"the {side} has not loaded {missing[0]}, as it had in the rehearsal"
+        if new := sorted(now - loaded):
+            yield f"the {side} has loaded {new[0]}, as it had not in the rehearsal"
+
+
+def _is_code(file: str) -> bool:
+    """Whether a file is code that is measured, or that this may use: neither of Python nor of this package."""
+    path = Path(file)
+    is_of_python = path.is_relative_to(_LIBRARY) and SITES.isdisjoint(path.parts)
+    return not is_of_python and not is_of_this_package(file)
+
+
+def _size(here: Measurement, trace: PairTrace) -> float:
+    """Return how far apart both sides are in a pair, as a logarithm; 0 where it was not measured.
+
+    Which side is the slower one does not count: a pair must not be dropped for its sign, which follows a coin.
+    """
+    found = trace.interleavings.get(here)
+    of_median = (one for one in found.observations if (one.metric, one.statistic) == MEDIAN_LATENCY) if found else ()
+    return next((abs(pair_value(one)) for one in of_median), 0.0)
+
+
+def _has_other_times(here: Measurement, trace: PairTrace, before: PairTrace) -> bool:
+    """Whether a forked pair and the rehearsal see another difference between the sides, beyond any noise."""
+    if not (here in trace.interleavings and here in before.interleavings):
+        return False
+    return abs(_size(here, trace) - _size(here, before)) > _OTHER_TIMES

@@ -5,7 +5,7 @@ import socket
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread, current_thread, get_native_id
 from typing import TYPE_CHECKING
@@ -69,6 +69,7 @@ class Turns:
     leave: Callable[[int], object] = os._exit
     pin: Callable[[], CpuPin] = CpuPin
     began_s: float = 0.0  # when this process was started, until its first measurement
+    states: Mapping[str, str] = field(default_factory=dict)  # module → what it held before the first test, as digits
     memory: Resident | None = None  # opened at the beginning: on Linux that clears the peak
 
     @classmethod
@@ -138,10 +139,21 @@ class Turns:
         opened: Opened = _NONE,
         usage: Usage | None = None,
         modules: Mapping[str, str] = _NO_MODULES,
+        asked: Sequence[str] = (),
     ) -> None:
         """Send the files of every loaded module and those opened, and end at once: an interpreter's exit takes long."""
         peak = float(self.memory.high()) if self.memory else 0.0
-        self.send(Bye(files=tuple(files), opened=opened, usage=usage, peak_bytes=peak, modules=modules))
+        self.send(
+            Bye(
+                files=tuple(files),
+                opened=opened,
+                usage=usage,
+                peak_bytes=peak,
+                modules=modules,
+                asked=tuple(asked),
+                states=self.states,
+            )
+        )
         self.leave(0)
 
     def _serve(self, message: Message, target: "PairTarget", thread_ns: Callable[[], int]) -> None:

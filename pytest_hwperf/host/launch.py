@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -76,6 +77,8 @@ class PytestCommand:
     environment: Mapping[str, str]
     keeps_cache: bool = True  # whether pytest's cache plugin is on
     deadline_s: float = LONGEST_SILENCE_S  # a process that is silent for longer hangs
+    path: Sequence[str] = field(default_factory=lambda: tuple(sys.path))  # of imports, when it was started
+    since: float = field(default_factory=time.time)  # when that was, in seconds since 1970
 
     def for_file(self, path: Path) -> Command:
         """Return the command that runs the tests of one file."""

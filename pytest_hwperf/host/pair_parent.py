@@ -9,16 +9,21 @@ import sys
 if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]  # the folder of this file: its modules are no side's
 
+import builtins
 import gc
 import importlib
+import io
 import json
 import os
+import re
 import runpy
 import select
 import threading
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.machinery import all_suffixes
+from types import FrameType
 from typing import Any
 
 CAN_TELL_ENDS = hasattr(os, "pidfd_open")  # of processes that were forked: on Linux
@@ -26,6 +31,7 @@ STARTED = "HWPERF_STARTED_"  # begins the names of the variables by which `host.
 _LINUX_ONLY = "only Linux tells how a process that was forked has ended"
 _EVERY = "the whole environment"
 _KEEP_FOLDER = dict[str, str]()  # module → its variable with the working directory, as a side would have set it
+_STAT, _LIST = os.stat, os.listdir  # which are replaced while modules are imported
 _MAIN = "__mp_main__"  # the name by which multiprocessing knows the program that runs
 
 
@@ -37,7 +43,7 @@ def main() -> Mapping[str, Any] | None:
     os.dup2(2, 1)  # what an import prints is no answer
     orders = _lines(0)
     told = next(orders)
-    refused = import_all(told["modules"], frozenset(told["differing"]))
+    refused = import_all(told["modules"], frozenset(told["differing"]), told.get("trees", ()))
     _answer(answers, {"refused": refused, "imported": sorted(told["modules"].keys() & sys.modules.keys())})
     sides = next(orders, {"sides": ()})["sides"]
     gc.collect()
@@ -63,19 +69,25 @@ def main() -> Mapping[str, Any] | None:
     return None
 
 
-def import_all(modules: Mapping[str, str], differing: Collection[str]) -> dict[str, str]:
-    """Import modules in their order; return the packages that a side has to import itself, with the reason."""
+def import_all(  # noqa: C901 - one look at each thing
+    modules: Mapping[str, str], differing: Collection[str], trees: Collection[str]
+) -> dict[str, str]:
+    """Import modules in their order; return the packages that a side has to import itself, with the reason.
+
+    `trees` are the folders in which only one side finds modules.
+    """
     refused, loaded, opened = dict[str, str](), set(sys.modules), _opened()
     sys.dont_write_bytecode, writes = True, sys.dont_write_bytecode
     for name in modules:
         package = name.partition(".")[0]
         if name in sys.modules or package in refused or threading.active_count() > 1:
             continue  # after a thread was started, it would be seen with each package
-        with _reads() as (read, asking):
+        with _reads() as (read, asking), watching(trees) as uses:
             why = _import(name)
         new, loaded = set(sys.modules) - loaded, set(sys.modules)
         more, opened = _opened() - opened, _opened()
         others = [one for one in new - {_MAIN} if (file := _file_of(one)) and modules.get(one) != file]
+        spread = [one for one in new if _file_of(one) is None and is_in(trees, one)]
         if others:
             why = f"it loads {min(others)}, which the sides do not share"
         elif not all(map(_keeps_folder, asking)):
@@ -86,6 +98,8 @@ def import_all(modules: Mapping[str, str], differing: Collection[str]) -> dict[s
             why = "it starts a Python thread"
         elif more:
             why = "it leaves a file or a connection open"
+        elif uses or spread:
+            why = min(uses, default=f"a side has its own part of {min(spread, default='')}")
         if why:
             refused[package] = why
     sys.dont_write_bytecode = writes
@@ -130,6 +144,142 @@ def become(side: Mapping[str, Any]) -> None:
     for module, variable in _KEEP_FOLDER.items():
         setattr(sys.modules[module], variable, side["directory"])
     runpy.run_module(side["module"], run_name="__main__", alter_sys=True)
+
+
+@contextmanager
+def watching(trees: Collection[str]) -> Iterator[set[str]]:  # noqa: C901 - one look at each thing
+    """Collect why an import that is made meanwhile may go otherwise on a side, which has other folders and words."""
+    found = set[str]()
+
+    class Missed:
+        """Is asked last for a module, when nothing has found it."""
+
+        @staticmethod
+        def find_spec(name: str, *_: object) -> None:
+            if is_in(trees, name):
+                found.add(f"it looks for {name}, which a side has in its own tree")
+
+    def note_path(frame: FrameType) -> None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return
+        if frame.f_globals.get("__name__") != "importlib.metadata":
+            found.add("it reads sys.path, which differs between the sides")
+        elif _has_metadata(trees, frame.f_locals.get("name")):
+            found.add("it looks for installed packages, of which a side has one in its own tree")
+
+    def note_file(path: object) -> None:
+        text = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
+        if text and not text.startswith("<") and (not os.path.isabs(text) or text.startswith(tuple(trees))):  # noqa: PTH117 - no pathlib here
+            found.add(f"it uses the file {text}, which differs between the sides")
+
+    own = Missed()
+    replaced = [(os, name) for name in ("stat", "lstat", "access", "listdir", "scandir", "open")]
+    replaced += [(builtins, "open"), (io, "open")]
+    before = [(module, name, getattr(module, name)) for module, name in replaced]
+    words, path = sys.argv, sys.path
+    watched = _watched_list(note_path)(path)
+    argv = _watched_list(lambda _: found.add("it reads the command line, which differs between the sides"))(words)
+    asked = {function: _Told(function, note_file) for _, _, function in before}
+    sys.meta_path.append(own)
+    sys.path, sys.argv = watched, argv
+    for module, name, function in before:
+        setattr(module, name, asked[function])
+    try:
+        yield found
+    finally:
+        for module, name, function in before:
+            setattr(module, name, function)
+        if own in sys.meta_path:
+            sys.meta_path.remove(own)
+        if sys.path is not watched or sys.argv is not argv:
+            found.add("it puts another list in the place of sys.path or sys.argv")
+        sys.path, sys.argv = path, words
+
+
+def _looks_for_sources(frame: FrameType | None) -> bool:
+    """Whether the library looks for the module of something among the files of all modules, which is told to nobody."""
+    for _ in range(5):
+        if frame is None:
+            return False
+        if frame.f_globals.get("__name__") in ("inspect", "linecache"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class _Told:
+    """A function of files that tells of its path first; equal to it, and as little bound to an object as it is."""
+
+    def __init__(self, function: Callable[..., Any], tell: Callable[[object], None]) -> None:
+        self.__wrapped__ = function
+        self.__name__ = self.__qualname__ = function.__name__
+        self._tell = tell
+
+    def __call__(self, path: Any = ".", *arguments: Any, **named: Any) -> Any:
+        if not _looks_for_sources(sys._getframe(1)):  # noqa: SLF001 - who asks
+            self._tell(path)
+        return self.__wrapped__(path, *arguments, **named)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other == self.__wrapped__
+
+    def __hash__(self) -> int:
+        return hash(self.__wrapped__)
+
+
+_OF_LISTS = (
+    *(
+        "__add__",
+        "__contains__",
+        "__delitem__",
+        "__eq__",
+        "__getitem__",
+        "__iadd__",
+        "__iter__",
+        "__len__",
+        "__reversed__",
+    ),
+    *("__setitem__", "append", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse", "sort"),
+)
+
+
+def _watched_list(note: Callable[[FrameType], object]) -> type[list[str]]:
+    """Return a kind of list that tells who uses it."""
+
+    def told(name: str) -> Callable[..., Any]:
+        def use(self: list[str], *arguments: Any) -> Any:
+            note(sys._getframe(1))  # noqa: SLF001 - who does
+            return getattr(list, name)(self, *arguments)
+
+        return use
+
+    return type("Watched", (list,), {name: told(name) for name in _OF_LISTS})
+
+
+def is_in(trees: Collection[str], name: str) -> bool:
+    """Whether one of these folders has something that an import by this name would find."""
+    place = name.replace(".", os.sep)
+    ends = ("", *all_suffixes())
+    return any(_is_there(os.path.join(tree, f"{place}{end}")) for tree in trees for end in ends)  # noqa: PTH118 - no pathlib here
+
+
+def _is_there(path: str) -> bool:
+    try:
+        _STAT(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _has_metadata(trees: Collection[str], name: object) -> bool:
+    """Whether a tree describes an installed package, of this name if one is given."""
+    asked = re.sub(r"[-_.]+", "_", name).lower() if isinstance(name, str) else ""
+    for tree in trees:
+        for entry in _LIST(tree) if _is_there(tree) else ():
+            own = re.sub(r"[-_.]+", "_", entry.partition("-")[0].removesuffix(".egg-info")).lower()
+            if entry.endswith((".dist-info", ".egg-info")) and (not asked or asked == own):
+                return True
+    return False
 
 
 @contextmanager

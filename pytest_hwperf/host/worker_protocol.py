@@ -53,6 +53,7 @@ class WorkerTask(Record, frozen=True, kw_only=True):
     growth: bool = True  # of the role `memory`: read what is held after many calls too, for leaks
     side: Side | None = None  # of a pair
     plant: float = 0.0  # of a pair: share of work that is added to each call, to see it found
+    tells_states: bool = False  # of a pair: tell what each module held before the first test
     began_s: float = 0.0  # of a pair: when it was started, by `time.monotonic`; 0: not known
     watch: str = ""  # of a pair: path of the file with what is watched for changes, "" for nothing
     model: ModelSpec | None = None  # what to measure where the process is no pytest

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.plugin.options import register
-from pytest_hwperf.plugin.settings import OPTIONS, read_flag, read_settings
+from pytest_hwperf.plugin.settings import OPTIONS, STARTED, Started, read_flag, read_settings
 
 if TYPE_CHECKING:
     from pytest_hwperf.meters.energy_window import EnergyMeter
@@ -53,7 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 @fakes_aside()
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Note what this process uses and opens, if it was told to, before any code of the tree is run."""
+    """Note how this process was started, and what it uses and opens if it was told to, before code of the tree runs."""
+    early_config.stash[STARTED] = Started()
     if _WORKER in os.environ:
         from pytest_hwperf.plugin.watching import watch as watch_task
 
@@ -61,8 +62,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if _WATCHED in os.environ:
         from pytest_hwperf.host.opened_files import watch
         from pytest_hwperf.plugin.session import OPENED
+        from pytest_hwperf.plugin.watching import watch_order
 
         early_config.stash[OPENED] = watch()
+        watch_order(early_config)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_hwperf.host.launch import Command, PytestCommand
 from pytest_hwperf.plugin.session import called_there, session_of
-from pytest_hwperf.plugin.settings import VALUED
+from pytest_hwperf.plugin.settings import STARTED, VALUED
 from pytest_hwperf.records.errors import WorkerError
 
 # Options that belong to this session alone: they stop it, select its tests, write its files or say how much it shows.
@@ -58,6 +58,7 @@ _NAMED_ANEW = ("--hwperf-against", "--hwperf-alpha", "--hwperf-compare", "--hwpe
 # its option is an error, and another interpreter may lack it.
 _NEUTRAL = {"xdist": "-n0", "timeout": "--timeout=0", "pytest_cov": "--no-cov", "testmon": "--no-testmon"}
 _SEED = "_seed"  # how the name of such an option ends, after that of its plugin
+_OWN = "HWPERF_"  # begins the names of this plugin's variables, which it sets in the session too
 _SHORT = ("-k", "-m", "-n")  # whose value may follow without a space
 _INI, _INIS = "--override-ini", ("-o", "--override-ini")
 
@@ -69,6 +70,9 @@ def pytest_command(config: pytest.Config) -> PytestCommand:
     switched off is none: `--strict-config` refuses it.
     """
     has = config.pluginmanager.hasplugin
+    started = config.stash[STARTED]
+    set_here = {name: value for name, value in os.environ.items() if name.startswith(_OWN)}
+    environment = {**started.environment, **set_here}
     own = ("-o", "log_file=") if has("logging") else (), ("--junitxml=",) if has("junitxml") else ()
     left_out = ("PYTEST_XDIST", "PYTEST_CURRENT_TEST")  # what pytest and xdist keep in this process
     return PytestCommand(
@@ -78,7 +82,9 @@ def pytest_command(config: pytest.Config) -> PytestCommand:
         root=config.rootpath,
         inipath=config.inipath,
         directory=Path(config.invocation_params.dir),
-        environment={name: value for name, value in os.environ.items() if not name.startswith(left_out)},
+        environment={name: value for name, value in environment.items() if not name.startswith(left_out)},
+        path=started.path,
+        since=started.since,
         keeps_cache=has("cacheprovider"),
         deadline_s=session_of(config).settings.worker_time_s,
     )

@@ -1,6 +1,8 @@
 """The settings of a session: the table of all options and ini keys, whose values are read once and checked."""
 
 import os
+import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -348,3 +350,18 @@ def _store(config: pytest.Config, url: str) -> tuple[str, str]:
         return locate(url, config.rootpath)
     except ValueError as problem:
         raise pytest.UsageError(f"--hwperf-store={problem}") from problem
+
+
+class Started:
+    """How this session was started, before any test or `conftest.py` was loaded.
+
+    Fresh processes are started so too: they run the same code, which makes the same changes in them.
+    """
+
+    def __init__(self) -> None:
+        self.environment = dict(os.environ)
+        self.path = tuple(sys.path)  # of imports
+        self.since = time.time()  # instant, in seconds since 1970
+
+
+STARTED: pytest.StashKey[Started] = pytest.StashKey()

@@ -1,15 +1,25 @@
 """What a fresh process notes of itself: what its parts take, what it uses of a change, and which fixtures train."""
 
+import importlib
 import inspect
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import Any
 
 import pytest
 
 from pytest_hwperf.checkout.revision import Revision, revision_of
 from pytest_hwperf.host.files import read_file
-from pytest_hwperf.host.source_files import is_of_this_package, is_own, own_code, watch_imports
+from pytest_hwperf.host.import_order import ImportOrder
+from pytest_hwperf.host.source_files import (
+    is_of_this_package,
+    is_own,
+    modules_before_pytest,
+    own_code,
+    tree_around,
+    watch_imports,
+)
 from pytest_hwperf.host.usage import Recorder
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.measure.worker_tasks import FIXTURES, Startup
@@ -21,6 +31,7 @@ from pytest_hwperf.stats.changed_code import Usage, Watch
 
 _STARTUP = pytest.StashKey["_Parts"]()
 _RECORDER = pytest.StashKey[Recorder]()
+_ORDER = pytest.StashKey[ImportOrder]()
 _LARGEST = 50_000_000  # bytes of a list of what has changed
 _FIXTURE = "fixture"  # before the name of one that serves several tests; no id of a test begins so
 _TRAINING = frozenset({"fit", "fit_transform", "fit_predict", "partial_fit", "backward", "train_on_batch"})
@@ -44,9 +55,39 @@ def watch(config: pytest.Config, environment: Mapping[str, str]) -> None:
         # git is asked before: afterwards it would be a process that opens files
         config.pluginmanager.register(_Contexts(recorder, revision_of(config.rootpath)), "hwperf-affected")
         recorder.begin()
+    if task.role == "pair":  # before code of the tree runs, so that one parent can import it for both sides
+        importlib.import_module("pytest_hwperf.plugin.worker")
+        importlib.import_module("pytest_hwperf.measure.pair_target")
     if task.role in ("memory", "cold"):
         config.stash[_STARTUP] = parts = _Parts(config, measures_memory=task.role == "memory")
         config.pluginmanager.register(parts, "hwperf-startup")
+
+
+def watch_order(config: pytest.Config) -> None:
+    """Note which modules are imported before code of the tree has an effect: hooks count, and tests at the latest."""
+    order = config.stash[_ORDER] = ImportOrder(tree_around(config.rootpath))
+
+    def before(name: str, implementations: Sequence[Any], _: Mapping[str, Any]) -> None:
+        if name == "pytest_runtest_protocol":
+            order.end("tests run")
+        for one in implementations if not order.why else ():
+            order.calls(one.function, f"{name}() runs")
+        if order.why:
+            undo()
+
+    undo = config.pluginmanager.add_hookcall_monitoring(before, lambda *_: None)
+
+
+def imported_first(config: pytest.Config) -> tuple[Mapping[str, str], Sequence[str]]:
+    """Return the modules that are the same in a process that has run nothing of the tree, and which it has imported.
+
+    None if nobody watched.
+    """
+    if _ORDER not in config.stash:
+        return {}, ()
+    order = config.stash[_ORDER]
+    found = order.of(modules_before_pytest())
+    return found, order.asked(found)
 
 
 def startup_of(config: pytest.Config) -> "_Parts":

@@ -23,8 +23,9 @@ from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.turns import Turns
 from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.host.launch import is_child_of
+from pytest_hwperf.host.module_states import states
 from pytest_hwperf.host.opened_files import Opened
-from pytest_hwperf.host.source_files import loaded_files, modules_before_pytest
+from pytest_hwperf.host.source_files import loaded_files
 from pytest_hwperf.host.worker_protocol import (
     ENVIRONMENT,
     SHARES_COMPILED,
@@ -39,7 +40,7 @@ from pytest_hwperf.plugin.loads import block_under, pace_under, share_of_load
 from pytest_hwperf.plugin.measurement import call_once, measure_here, run_of_one_call
 from pytest_hwperf.plugin.parameters import parameters_of
 from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, is_mere_subtest, session_of, test_of
-from pytest_hwperf.plugin.watching import startup_of, usage_of
+from pytest_hwperf.plugin.watching import imported_first, startup_of, usage_of
 from pytest_hwperf.records.errors import MeasurementError, WorkerError
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.metrics import taken_by
@@ -226,6 +227,8 @@ class PairWorker:
         asked = (item for item in items if not self._task.called or item.nodeid == self._task.node)
         known = {self._called(item): item for item in asked if is_measured(item)}
         items[:] = [known[node] for node in self._turns.chosen(list(known), self._errors) if node in known]
+        if self._task.tells_states:
+            self._turns.states = states()
         if config.stash.get(OPENED, None) is None:  # no rehearsal, in which nothing is judged
             gc.collect()
             gc.freeze()
@@ -256,9 +259,8 @@ class PairWorker:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Send which files the tested code was loaded from, which it has opened, what of it was watched, and end."""
         opened = session.config.stash.get(OPENED, None)
-        self._turns.bye(
-            loaded_files(), opened.end() if opened else Opened(), usage_of(session.config), modules_before_pytest()
-        )
+        modules, asked = imported_first(session.config)
+        self._turns.bye(loaded_files(), opened.end() if opened else Opened(), usage_of(session.config), modules, asked)
 
     def _called(self, item: pytest.Item) -> str:
         """Return the name by which both sides know a test: of two measurements, each process has one."""

@@ -56,8 +56,8 @@ def modules_of(shared: SharedImports, monkeypatch: pytest.MonkeyPatch) -> Import
 
 
 def test_what_both_sides_load_from_one_file_is_shared_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    baseline = {"only": "/site/only.py", **SAME, "code": "/old/code.py", "last": "/site/last.py"}
-    candidate = {"last": "/site/last.py", **SAME, "code": "/new/code.py"}
+    baseline = {"only": "/site/only.py", **SAME, "last": "/site/last.py"}
+    candidate = {"last": "/site/last.py", **SAME}
     both = commands(TMPDIR=("/a", "/b"), PYTHONPATH=("/old:/modules", "/new:/modules"))
     found = modules_of(sharing(rehearsed(baseline=baseline, candidate=candidate), both), monkeypatch)
     assert ["last", "numpy", "numpy.linalg"] == list(found.modules)
@@ -300,3 +300,77 @@ def test_a_pair_that_is_lost_counts_as_any_other_and_ends_the_sharing(monkeypatc
     assert [True, *[False] * PAIRS] == asked
     assert [None] * PAIRS == [pair.lost for pair in evidence.pairs]
     assert "each side imports everything itself: the parent of a pair has ended" == conductor.imports
+
+
+def test_after_the_first_import_that_differs_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one side alone has loaded may have changed what comes later; the order within one import may be drawn."""
+    both = {
+        "baseline": {"pytest": "/p.py", "numpy": "/n.py", "numpy.a": "/a.py", "numpy.b": "/b.py", "scipy": "/s.py"},
+        "candidate": {
+            "pytest": "/p.py",
+            "numpy": "/n.py",
+            "numpy.b": "/b.py",
+            "numpy.a": "/a.py",
+            "own": "/o.py",
+            "scipy": "/s.py",
+        },
+    }
+    found = rehearsed(**both)
+    found.asked = {"baseline": ["numpy", "scipy"], "candidate": ["numpy", "own", "scipy"]}
+    modules = modules_of(sharing(found), monkeypatch).modules
+    assert ["pytest", "numpy", "numpy.b", "numpy.a"] == list(modules)
+
+
+def held(*digits: str) -> PairTrace:
+    """Return a pair in which a module holds something on each side."""
+    found = measured()
+    found.states = {side: {"numpy": one} for side, one in zip(SIDES, digits, strict=True)}
+    return found
+
+
+def test_a_package_that_holds_other_values_where_it_is_shared_is_left_to_the_sides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pair that shares nothing shows whether the tree is the cause, or each process differs by itself."""
+    for apart, is_shared in ((held("fast", "slow"), False), (held("any", "other"), True)):
+        started, found = play(monkeypatch, {}, {}), sharing(held("fast", "slow"))
+        forked = held("fast", "fast")
+        assert not found.is_as_rehearsed(forked, [HERE])
+        found.learn(forked, apart, [HERE])
+        found.parent(9.0)
+        assert is_shared == ("numpy" in started[0].imports.modules)
+        assert found.is_as_rehearsed(forked, [HERE]), "what is not shared, or differs by itself, is not looked at"
+
+
+def timed(ratio: float) -> PairTrace:
+    """Return a pair of which one side takes so many times as long."""
+    taken = Interleaving(
+        assignment=Assignment(measurement=HERE, turns=""), observations=[gates.observed(TRIAL, [1.0], [ratio])]
+    )
+    return PairTrace(interleavings={HERE: taken}, modules=cast("Any", dict.fromkeys(SIDES, SAME)))
+
+
+def test_a_forked_pair_that_sees_another_difference_is_checked_by_one_that_shares_nothing() -> None:
+    """Where that one agrees with the rehearsal, nothing is shared; which side is slower does not count."""
+    for apart, why in ((3.0, f"{NODE} takes other times in a forked process"), (1.0, "")):
+        found = sharing(timed(3.0))
+        assert not found.is_as_rehearsed(timed(1.0), [HERE])
+        found.learn(timed(1.0), timed(apart), [HERE])
+        assert why == found.why_not
+    found = sharing(timed(3.0))
+    assert found.is_as_rehearsed(timed(1 / 3.0), [HERE])
+
+
+def test_a_file_that_a_forked_side_does_not_load_or_loads_alone_is_a_difference() -> None:
+    more = measured()
+    more.files = {**more.files, "candidate": [*more.files["candidate"], "/site/more.py"]}
+    both = measured()
+    both.files = dict.fromkeys(SIDES, ("/site/numpy.py", "/site/more.py"))
+    for before, trial, why in (
+        (both, measured(), "the baseline has not loaded /site/more.py, as it had in the rehearsal"),
+        (measured(), more, "the candidate has loaded /site/more.py, as it had not in the rehearsal"),
+    ):
+        found = sharing(before)
+        assert not found.is_as_rehearsed(trial, [HERE])
+        found.is_as_rehearsed(trial, [HERE])
+        assert why == found.why_not
