@@ -37,6 +37,7 @@ def settle_in(root: Path, files: Mapping[str, str] = LAPTOP) -> Path:
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{text}\n", encoding="ascii")
+    (root / "proc/self/fd").mkdir(parents=True, exist_ok=True)
     return root
 
 

@@ -78,4 +78,5 @@ def measurable_memory(root: Path) -> None:
     folder = root / "proc/self"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "status").write_text("VmHWM:\t100 kB\nVmRSS:\t90 kB\n")
+    (folder / "fd").mkdir(exist_ok=True)
     (folder / "smaps_rollup").write_text("Rss:\t88 kB\n")
