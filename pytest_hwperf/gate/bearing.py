@@ -18,7 +18,6 @@ from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.stats.hypotheses import SIDES, Questions, Rehearsal, processes_needed
 
 _LOST = frozenset({"lost", "lost, logged", "no value"})  # kinds of reasons that name the side that was lost
-_CUT_OFF = "was cut off when the time was up"
 
 
 def lost_by_candidate(questions: Questions, rehearsal: Rehearsal) -> dict[str, int]:
@@ -89,7 +88,7 @@ class Bearing:
 def _failure(trace: PairTrace, side: Side, node: str) -> str | None:
     """Return how a process failed, "" where it bore its calls; None where nothing follows from its end."""
     if trace.lost is not None:
-        is_own = trace.lost.texts.get("side") == side and _CUT_OFF not in trace.lost.texts["why"]
+        is_own = trace.lost.texts.get("side") == side and not trace.is_cut_off
         return trace.lost.texts["why"].removeprefix(f"{side}: ") if is_own and trace.unfinished == node else None
     ended = trace.outcomes.get(node, {}).get(side)
     if ended is None:

@@ -205,14 +205,24 @@ _LARGEST_HELLO = 4096  # bytes: until its first message is understood, a process
 class WorkerLostError(WorkerError):
     """A process of a pair crashed, hung, or broke the protocol: `what` it did, and its `side`, None for both.
 
-    One that hangs `is_silent`: it lives, and may wait for something that the other side has.
+    One that hangs `is_silent`: it lives, and may wait for something that the other side has. One that `is_cut_off` was
+    ended when the time of the gate was up: it may have been well.
     """
 
-    def __init__(self, sentence: str, *, side: Side | None = None, log: str = "", is_silent: bool = False) -> None:
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        side: Side | None = None,
+        log: str = "",
+        is_silent: bool = False,
+        is_cut_off: bool = False,
+    ) -> None:
         super().__init__(f"{side}: {sentence}" if side else sentence, log=log)
         self.side = side
         self.what = sentence
         self.is_silent = is_silent
+        self.is_cut_off = is_cut_off
 
 
 def loss(error: WorkerLostError, calls: int = 0) -> Statement:
@@ -306,7 +316,7 @@ class Connection:
 
     def _late(self, sentence: str) -> WorkerLostError:
         if self._is_late(self._until):
-            return WorkerLostError("was cut off when the time was up", side=self._side)
+            return WorkerLostError("was cut off when the time was up", side=self._side, is_cut_off=True)
         return WorkerLostError(sentence, side=self._side, is_silent=True)
 
     def _gone(self) -> WorkerLostError:

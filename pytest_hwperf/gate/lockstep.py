@@ -92,6 +92,7 @@ class PairTrace(Rehearsal):
     seen: list[Seen] = field(default_factory=list)
     lost: Statement | None = None  # why it ended early
     is_silent: bool = False  # whether it was lost since a process hung
+    is_cut_off: bool = False  # whether it was lost since the time of the gate was up
     wall_s: float = 0.0  # from the start of the processes to their end
     tried_s: float = 0.0  # that a pair took whose place this one has: its sides shared imports, and worked otherwise
     reached: dict[str, float] = field(default_factory=dict)  # test → instant at which its processes reached it
@@ -103,7 +104,9 @@ class PairTrace(Rehearsal):
 
     def lose(self, error: WorkerLostError, calls: int = 0) -> None:
         """Note that it ended early, why, and for how many calls the side that was lost had been asked."""
-        self.lost, self.is_silent = loss(error, calls), error.is_silent
+        self.lost = loss(error, calls)
+        self.is_silent = error.is_silent
+        self.is_cut_off = error.is_cut_off
 
     def begin_apart(self, nodes: Collection[str]) -> None:
         """Forget what was seen of tests that processes go through now that are alive one after the other."""
@@ -347,7 +350,9 @@ class Pairing:
         try:
             return self.connections[side].receive(self.program.silence_s).message
         except WorkerLostError as error:
-            raise WorkerLostError(error.what, side=side, is_silent=error.is_silent) from error
+            raise WorkerLostError(
+                error.what, side=side, is_silent=error.is_silent, is_cut_off=error.is_cut_off
+            ) from error
         except WorkerError as error:
             raise WorkerLostError(str(error), side=side) from error
 

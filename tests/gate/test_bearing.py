@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from pytest_hwperf.gate.bearing import Bearing, lost_by_candidate
+from pytest_hwperf.gate.channel import WorkerLostError
 from pytest_hwperf.gate.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Evidence, Measurement, Side
 from pytest_hwperf.records.messages import state
@@ -20,11 +21,11 @@ AGAIN = SideOutcome(outcome="skipped", reason="a call after the first one raised
 Bear = Callable[[Side, str, int], PairTrace]
 
 
-def process(side: Side, outcome: SideOutcome = BORNE, lost: str = "") -> PairTrace:
+def process(side: Side, outcome: SideOutcome = BORNE, lost: str = "", *, is_cut_off: bool = False) -> PairTrace:
     trace = PairTrace(selected=[NODE], facts={HERE: {side: Facts()}}, outcomes={NODE: {side: outcome}})
     if lost:
         trace.outcomes = {}
-        trace.lost = state("lost", why=f"{side}: {lost}", side=side, calls=150)
+        trace.lose(WorkerLostError(lost, side=side, is_cut_off=is_cut_off), calls=150)
     return trace
 
 
@@ -76,7 +77,7 @@ def test_one_process_that_bears_its_calls_is_enough_for_chance() -> None:
 @pytest.mark.parametrize(
     "bear",
     [
-        only("candidate", lost="was cut off when the time was up"),
+        only("candidate", lost="was late", is_cut_off=True),
         only("candidate", outcome=SideOutcome(outcome="skipped", reason="no data")),
         lambda *_: PairTrace(),
     ],
