@@ -13,10 +13,11 @@ from pytest_hwperf.host.machine import name_processor, read_processor
 from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.records.messages import Statement, state
-from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, is_onnx, one_line
+from pytest_hwperf.scenarios.estimators import is_onnx, one_line
 from pytest_hwperf.scenarios.onnx import convert_model
 from pytest_hwperf.scenarios.onnx_file import OnnxForm, converted_form, file_predictor, fp32_file
 from pytest_hwperf.scenarios.onnx_source import ModelInputs
+from pytest_hwperf.scenarios.own_call import ESTIMATOR_ERRORS
 from pytest_hwperf.scenarios.profiles import OperatorTime, describe_operators, summed
 from pytest_hwperf.scenarios.quantise import choose_rows, int8_conditions, quantise_model, why_not_integer
 from pytest_hwperf.scenarios.threads import check_threads, uncalibrated
@@ -146,7 +147,7 @@ def _float(name: str, model: Any, X: Any, threads: int) -> Scenario:
     if is_onnx(model):
         return _scenario(name, fp32_file(model, X), X, threads, precision)
     fitted = inspect_model(model, X, name)
-    return _scenario(name, converted_form(fitted, convert_model(fitted, fitted.rows(X))), X, threads, precision)
+    return _scenario(name, converted_form(fitted, convert_model(fitted, X)), X, threads, precision)
 
 
 openvino_fp32, openvino_bf16 = (uncalibrated(_float, name) for name in _FLOATS)
@@ -159,7 +160,7 @@ def openvino_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threa
     fitted = inspect_model(model, X, _INT8)
     chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)
     others = isinstance(fitted, FittedModule)  # an estimator's form holds no Gemm
-    stored = quantise_model(fitted, fitted.rows(X), chosen, for_others=others)
+    stored = quantise_model(fitted, X, chosen, for_others=others)
     return _scenario(_INT8, converted_form(fitted, stored), X, threads, int8_conditions(chosen))
 
 

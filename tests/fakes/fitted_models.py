@@ -46,7 +46,7 @@ def _unfitted(name: str) -> Any:
     from sklearn.decomposition import PCA
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, VotingClassifier
     from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
     from sklearn.neural_network import MLPClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -62,6 +62,7 @@ def _unfitted(name: str) -> Any:
         "forest": forest,
         "scaled forest": make_pipeline(StandardScaler(), forest),
         "boosting": HistGradientBoostingClassifier(max_iter=3),
+        "centroids": NearestCentroid(),
         "ridge": make_pipeline(StandardScaler(), Ridge()),
         "linear svc": make_pipeline(StandardScaler(), LinearSVC()),
         "linear svc of ten": LinearSVC(max_iter=30),
