@@ -13,6 +13,7 @@ _MOST_OTHERS = 0.01  # share of the rows: rounding to float32 moves fewer across
 _TIE = 1e-5  # by which the two largest probabilities of a row differ: rounding decides between them
 _SAME_PROBABILITY = 0.01  # rounding to float32 moves a probability by 1e-6, if the model is not ill-conditioned
 _SAME_VALUE = 1e-3  # of the span of the values
+_SHOWN = 3  # numbers of a row
 _SYMBOLS = {"probabilities": "|Δp|", "scores": "|Δscore|", "values": "|Δ|"}
 
 
@@ -49,10 +50,15 @@ def agreement(fitted: FittedModel, outputs: Any, own: Predictions, positions: An
         far |= others & ~_ties(own, n)
     count = int(others.sum())
     told.append(f"{count} of {n} {what} differ")
-    worst = others if count else far
-    if worst.any():
-        first = int(worst.argmax())
+    if count:
+        first = int(others.argmax())
         told.append(f"such as row {places[first]}: {_shown(answers[first])} instead of {_shown(expected[first])}")
+    elif far.any() and own.probabilities is not None:
+        first = int(far.argmax())
+        ours, theirs = (_listed(numbers[first]) for numbers in (outputs, own.probabilities))
+        told.append(
+            f"and {int(far.sum())} rows of {fitted.output}, such as row {places[first]}: {ours} instead of {theirs}"
+        )
     off = int((far | others).sum())
     return Agreement(text=", ".join(told), others=off, gross=int(far.sum()) > _MOST_OTHERS * n)
 
@@ -69,7 +75,7 @@ def parity(
     told = f"{found.text}{rounded}"
     if exact and found.gross:
         return state("other answers", form=form, call=fitted.call, told=told)
-    notes = {"parity": f"{told} from {fitted.call}"} if exact else {}
+    notes = {"parity": f"{told} from {fitted.call}"}
     if exact and found.others:
         notes["warning"] = f"the {form} answers some rows otherwise than {fitted.call}: {told}"
     return notes
@@ -107,6 +113,11 @@ def _ties(own: Predictions, n: int) -> Any:
         return np.zeros(n, dtype=bool)
     largest = np.sort(np.asarray(own.probabilities), axis=1)[:, -2:]
     return largest[:, 1] - largest[:, 0] <= _TIE
+
+
+def _listed(numbers: Any) -> str:
+    shown = [f"{number:.3g}" for number in numbers[:_SHOWN]]
+    return ", ".join([*shown, *(["…"] if len(numbers) > _SHOWN else [])])
 
 
 def _shown(answer: Any) -> str:

@@ -40,7 +40,7 @@ _TORCH_LIBRARIES = ("torch", "onnxscript", "onnx", "onnxruntime", "numpy", "pyte
 _REVISION, _TORCH_REVISION = 3, 2  # of what is cached: raise it when a conversion here comes out differently
 # Without these the same model is written as MatMul and Add, which can be quantised.
 _AVOIDED = frozenset({"LinearClassifier", "LinearRegressor", "Scaler"})
-_DOMAIN_VERSION = 3  # of ai.onnx.ml: the newest that the converters of boosted trees write
+_DOMAIN_VERSION = 3  # of ai.onnx.ml: the newest that all converters write
 _CLASSIFIER = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
 
 Converter = Callable[[FittedEstimator, frozenset[str]], bytes]
@@ -167,10 +167,9 @@ def convert_with_skl2onnx(fitted: FittedEstimator, avoided: frozenset[str]) -> b
     # without probabilities does not even know the option.
     options = {id(last_step(fitted.model)): {"zipmap": False} if fitted.output == "probabilities" else {}}
     with warnings.catch_warnings(action="ignore"), _booleans_as_numbers():  # of the converter about its dependencies
-        boosted = _boosted(fitted.model)
-        for estimator, library in boosted:
+        for estimator, library in _boosted(fitted.model):
             _register(type(estimator), library)
-        opset = {"": skl2onnx.__max_supported_opset__, "ai.onnx.ml": _DOMAIN_VERSION} if boosted else None
+        opset = {"": skl2onnx.__max_supported_opset__, "ai.onnx.ml": _DOMAIN_VERSION}
         model = skl2onnx.to_onnx(fitted.model, row, options=options, black_op=set(avoided) or None, target_opset=opset)
         names = [output.name for output in model.graph.output]
         wanted = "probabilities" if fitted.output == "probabilities" else names[0]

@@ -37,6 +37,13 @@ def fitted(name: str) -> Any:
         return _unfitted(name).fit(X, y)
 
 
+def formless(X: Any, kind: str = "centroids") -> Any:
+    """Return an estimator fitted on any rows: one that does not convert to ONNX, or one without an INT8 form."""
+    import numpy as np
+
+    return _unfitted(kind).fit(X, np.arange(len(X)) % 2)
+
+
 def data_of(name: str) -> tuple[Any, Any, Any, Any]:
     """Return the data that the model of that name was fitted on."""
     return digits() if name in {"mlp", "scaled mlp", "linear svc of ten", "reduced svc of ten"} else breast_cancer()
