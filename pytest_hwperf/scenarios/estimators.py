@@ -278,6 +278,8 @@ def inspect_estimator(model: Any, X: Any) -> FittedEstimator:
     count_given(X)
     trial = _try(model, X)
     classes = getattr(model, "classes_", None)
+    if classes is not None and len(classes) == 0:
+        classes = None  # of a regressor of CatBoost
     if isinstance(classes, list) and len(classes) == 1:
         classes = classes[0]
     if classes is not None and (isinstance(classes, list) or trial.ndim > 1):
