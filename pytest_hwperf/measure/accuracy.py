@@ -56,7 +56,7 @@ MOST_CLASSES = 1000  # more different labels are values
 _MOST_BATCHES = 1000  # of a callable without labels that are checked for NaN: it may have millions of rows
 
 
-def predict_all(predictor: Predictor, batches: Sequence[Any]) -> Predictions:
+def predict_all(predictor: Predictor, batches: Sequence[Any], X: Any | None = None) -> Predictions:
     """Return the labels of a scenario, and its probabilities where it has some; NaN is refused."""
     import numpy as np
 
@@ -65,9 +65,10 @@ def predict_all(predictor: Predictor, batches: Sequence[Any]) -> Predictions:
         labels.append(predictor.labels(output))
         if predictor.probabilities is not None:
             probabilities.append(predictor.probabilities(output))
-    return Predictions(
-        labels=np.concatenate(labels), probabilities=np.concatenate(probabilities) if probabilities else None
-    )
+    found = np.concatenate(probabilities) if probabilities else None
+    if found is None and X is not None and predictor.all_probabilities is not None:
+        found = predictor.all_probabilities(X)
+    return Predictions(labels=np.concatenate(labels), probabilities=found)
 
 
 def check_all(predictor: Predictor, batches: Sequence[Any]) -> None:

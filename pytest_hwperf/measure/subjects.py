@@ -240,7 +240,9 @@ def _load_scenario(scenario: Scenario, X: Any, size: int, loop: Loop) -> LoadedS
         function=predictor.predict,
         inputs=_equal_batches(batches),
         scope=predictor.scope,
-        predictions=partial(predict_all if scenario.classifies or scenario.answers else check_all, predictor, batches),
+        predictions=partial(predict_all, predictor, batches, X)
+        if scenario.classifies or scenario.answers
+        else partial(check_all, predictor, batches),
         labels=predictor.labels if scenario.classifies else None,
         loop=loop,
         chain=predictor.stages,

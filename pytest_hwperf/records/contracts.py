@@ -29,6 +29,7 @@ class Predictor:
     predict: Callable[[Any], Any]  # a prepared batch → the model's outputs; this is the timed call and nothing else
     labels: Callable[[Any], Any]  # outputs of one batch → an array of labels (or of values, for a regressor)
     probabilities: Callable[[Any], Any] | None = None  # the same → shape (n, k); None where the model has none
+    all_probabilities: Callable[[Any], Any] | None = None  # all rows → shape (n, k), where outputs hold none of them
     scope: Callable[[], AbstractContextManager[object]] = nullcontext  # holds thread limits while calls are made
     stages: Sequence[CallStage] = ()  # in their order; none where the call is one piece
     compiles: bool = False  # whether the first call compiles, and tells nothing about the time of those after it
@@ -61,7 +62,7 @@ class Scenario:
     classifies: bool  # whether `labels` are classes: accuracy and flips need that
     load: Callable[[], Predictor]  # as a fresh process would: this is timed as `cold_load`
     reference: str | None = None  # name of the scenario that it is compared with; None for the model's own call
-    answers: Callable[[Any], Predictions] | None = None  # X → what the user's own call says of its rows; None: no call
+    answers: Callable[[Any], Predictions] | None = None  # X → answers of the user's own call, if known
     # Each of these runs the model on the first rows, `batch_size` of them, in a session of its own.
     arena: Callable[[Any, int], Mapping[str, float]] | None = None  # X, batch size → peaks of the allocator: metric → B
     arena_source: str = ""  # where they are from: "onnxruntime profile"

@@ -100,19 +100,25 @@ def answers_of(model: Any, digest: str, X: Any) -> Predictions:
 def _answered(model: Any, X: Any) -> Predictions:
     import numpy as np
 
-    labels = one_per_row(_called(model.predict, X))
+    labels, probabilities = one_per_row(_called(model.predict, X)), probabilities_of(model, X)
+    if probabilities is None:
+        return Predictions(labels=labels)
+    decides = np.array_equal(np.asarray(model.classes_)[probabilities.argmax(axis=1)], labels)
+    return Predictions(labels=labels, probabilities=probabilities if decides else None)
+
+
+def probabilities_of(model: Any, X: Any) -> Any | None:
+    """Return the probability of each class for all rows; None where the model has none."""
+    import numpy as np
+
     classes = getattr(model, "classes_", None)
     if classes is None or not hasattr(model, "predict_proba"):
-        return Predictions(labels=labels)
+        return None
     try:
-        probabilities = np.asarray(_called(model.predict_proba, X))
+        probabilities = _called(model.predict_proba, X)
     except ESTIMATOR_ERRORS:
-        return Predictions(labels=labels)  # such as a vote by majority, which has the method and refuses it
-    names = np.asarray(classes)
-    if probabilities.ndim != _ROWS_AND_COLUMNS or names.shape != probabilities.shape[1:]:
-        return Predictions(labels=labels)
-    decides = np.array_equal(names[probabilities.argmax(axis=1)], labels)
-    return Predictions(labels=labels, probabilities=probabilities if decides else None)
+        return None  # such as of a vote by majority, which has the method and refuses it
+    return probabilities if (len(X), *np.shape(classes)) == probabilities.shape else None
 
 
 def _called(call: Any, X: Any) -> Any:

@@ -20,7 +20,7 @@ from pytest_hwperf.scenarios.estimators import (
     nested_estimators,
     serialise,
 )
-from pytest_hwperf.scenarios.own_call import ESTIMATOR_ERRORS, describe_given
+from pytest_hwperf.scenarios.own_call import ESTIMATOR_ERRORS, describe_given, probabilities_of
 from pytest_hwperf.scenarios.threads import describe_pools, limit_threads, uncalibrated
 
 
@@ -63,6 +63,7 @@ def _load(fitted: FittedEstimator, threads: int) -> Predictor:
         batches=fitted.given,
         predict=_predict_of(model, threads),
         labels=fitted.labels,
+        all_probabilities=partial(probabilities_of, model) if fitted.classes is not None else None,
         scope=partial(limit_threads, threads),
         stages=_stages(model, threads),
     )
