@@ -29,7 +29,7 @@ class Predictor:
     predict: Callable[[Any], Any]  # a prepared batch → the model's outputs; this is the timed call and nothing else
     labels: Callable[[Any], Any]  # outputs of one batch → an array of labels (or of values, for a regressor)
     probabilities: Callable[[Any], Any] | None = None  # the same → shape (n, k); None where the model has none
-    all_probabilities: Callable[[Any], Any] | None = None  # all rows → shape (n, k), where outputs hold none of them
+    all_probabilities: Callable[[Any], Any] | None = None  # all rows → the same, by a call of its own
     scope: Callable[[], AbstractContextManager[object]] = nullcontext  # holds thread limits while calls are made
     stages: Sequence[CallStage] = ()  # in their order; none where the call is one piece
     compiles: bool = False  # whether the first call compiles, and tells nothing about the time of those after it
