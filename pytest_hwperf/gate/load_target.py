@@ -22,13 +22,13 @@ from pytest_hwperf.loads.http import (
     labels_of,
     without_port,
 )
-from pytest_hwperf.measure.accuracy import Predictions
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.rows import count_rows, cut_rows
 from pytest_hwperf.measure.sampling import Sampler
 from pytest_hwperf.measure.stream import Loop, OwnLoop, Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.records.codec import from_json, to_json
+from pytest_hwperf.records.contracts import Predictions
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.markers import Load
 from pytest_hwperf.records.run import replace as replace_record

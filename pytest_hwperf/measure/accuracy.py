@@ -4,12 +4,11 @@ import hashlib
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from pytest_hwperf.measure.rows import batch_rows
-from pytest_hwperf.records.contracts import Predictor
+from pytest_hwperf.records.contracts import Predictions, Predictor
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import ACCURACY
@@ -58,16 +57,7 @@ MOST_CLASSES = 1000  # more different labels are values
 _MOST_BATCHES = 1000  # of a callable without labels that are checked for NaN: it may have millions of rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predictions:
-    """What a model says of every row."""
-
-    labels: Any  # shape (n,)
-    probabilities: Any | None = None  # shape (n, k); None where it has none
-    unnamed_columns: int | None = None  # of which the labels are positions; None: they are labels
-
-
-def predict_all(predictor: Predictor, batches: Sequence[Any]) -> Predictions:
+def predict_all(predictor: Predictor, batches: Sequence[Any], X: Any | None = None) -> Predictions:
     """Return the labels of a scenario, and its probabilities where it has some; NaN is refused."""
     import numpy as np
 
@@ -77,11 +67,10 @@ def predict_all(predictor: Predictor, batches: Sequence[Any]) -> Predictions:
         columns = predictor.unnamed_columns(output)
         if predictor.probabilities is not None:
             probabilities.append(predictor.probabilities(output))
-    return Predictions(
-        labels=np.concatenate(labels),
-        probabilities=np.concatenate(probabilities) if probabilities else None,
-        unnamed_columns=columns,
-    )
+    found = np.concatenate(probabilities) if probabilities else None
+    if found is None and X is not None and predictor.all_probabilities is not None:
+        found = predictor.all_probabilities(X)
+    return Predictions(labels=np.concatenate(labels), probabilities=found, unnamed_columns=columns)
 
 
 def check_all(predictor: Predictor, batches: Sequence[Any]) -> None:
@@ -256,6 +245,36 @@ def probability_differences(predicted: Any, reference: Any, source: str) -> Samp
     # Sums of a runtime end a rounding above 1: differences are no larger than 1 for that.
     values = array("d", np.minimum(largest, 1.0))
     return Sample(metric="probability_diff", values=values, per="example", source=source)
+
+
+def told_differences(predicted: Predictions, reference: Predictions) -> str:
+    """Say how many labels differ from the reference's, or by how much values do, and name a row."""
+    import numpy as np
+
+    ours, others = np.asarray(predicted.labels), np.asarray(reference.labels)
+    if ours.shape != others.shape:
+        return f"answers of the shape {ours.shape} instead of {others.shape}"
+    if ours.dtype.kind == others.dtype.kind == "f":
+        largest, row = _largest_difference(ours, others)
+        return f"max |Δ| {largest:.2g} on {len(ours)} rows, at row {row}"
+    told = list[str]()
+    if predicted.probabilities is not None and reference.probabilities is not None:
+        told.append(f"max |Δp| {_largest_difference(predicted.probabilities, reference.probabilities)[0]:.2g}")
+    differing = (ours != others).reshape(len(ours), -1).any(axis=1)
+    told.append(f"{int(differing.sum())} of {len(ours)} labels differ")
+    if differing.any():
+        first = int(differing.argmax())
+        told.append(f"such as row {first}: {ours[first]} instead of {others[first]}")
+    return ", ".join(told)
+
+
+def _largest_difference(ours: Any, others: Any) -> tuple[float, int]:
+    """Return the largest difference of two arrays, and its row."""
+    import numpy as np
+
+    apart = np.abs(np.asarray(ours, dtype=np.float64) - np.asarray(others, dtype=np.float64))
+    rows = apart.reshape(len(apart), -1).max(axis=1)
+    return float(rows.max()), int(rows.argmax())
 
 
 def digest(*parts: Any) -> str:

@@ -12,17 +12,17 @@ from typing import Any
 from pytest_hwperf.host.tracing import untraced, why_untimed
 from pytest_hwperf.measure.accuracy import (
     MOST_CLASSES,
-    Predictions,
     correctness_throughout,
     flips,
     name_columns,
     probability_differences,
+    told_differences,
 )
 from pytest_hwperf.measure.plan import collect_between, collection
 from pytest_hwperf.measure.rounds import RoundStream
 from pytest_hwperf.measure.stream import FirstCall, Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
-from pytest_hwperf.records.contracts import CountingMeter, Meter
+from pytest_hwperf.records.contracts import CountingMeter, Meter, Predictions
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.records.evidence import EnergyWindow
 from pytest_hwperf.records.messages import Statement, said, state
@@ -145,7 +145,7 @@ class PairTarget:
 
     def exact(self) -> list[Sample]:
         predicted = self.loaded.predictions() if self.loaded.predictions else None
-        samples, _ = exact_samples(self.subject, predicted, self.opening)
+        samples, _, _ = exact_samples(self.subject, predicted, self.opening)
         peaks, _ = arena_samples(self.subject)
         return [*samples, *peaks]
 
@@ -203,9 +203,12 @@ def ready_target(  # noqa: PLR0913 - how calls are made, by name
 
 def exact_samples(
     subject: Subject, predicted: Predictions | None, opening: Any | None = None
-) -> tuple[list[Sample], dict[str, Statement]]:
-    """Take what needs no clock: accuracy and parity with the reference on every example, and the model's size."""
-    found, missing = list[Sample](), dict[str, Statement]()
+) -> tuple[list[Sample], dict[str, Statement], dict[str, str]]:
+    """Take what needs no clock: accuracy and parity with the reference on every example, and the model's size.
+
+    The last is context: how far the answers are from those of the reference, at the batch size that is measured.
+    """
+    found, missing, context = list[Sample](), dict[str, Statement](), dict[str, str]()
     if predicted is not None and subject.y_true is not None:
         source = subject.scenario or "callable"
         named = name_columns(predicted.unnamed_columns, subject.classes, subject.y_true)
@@ -216,16 +219,18 @@ def exact_samples(
             missing = dict.fromkeys(BY_CLASS, state("no classes", most=MOST_CLASSES))
     if predicted is not None and subject.reference_predictions is not None:
         try:
-            compared, absent = _parity(subject, predicted, subject.reference_predictions())
+            reference = subject.reference_predictions()
+            compared, absent = _parity(subject, predicted, reference) if subject.classifies else ([], {})
             found.extend(compared)
             missing |= absent
+            context["agreement"] = f"{told_differences(predicted, reference)} from {subject.reference}"
         except ScenarioUnavailable as reason:
             why = state("no reference", reference=subject.reference, why=str(reason))
             missing |= dict.fromkeys(PARITY, why)
     if subject.model_bytes is not None:
         values = array("d", [subject.model_bytes])
         found.append(Sample(metric="model_size", values=values, per="model", source=subject.size_source))
-    return found, missing
+    return found, missing, context
 
 
 def _parity(

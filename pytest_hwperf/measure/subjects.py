@@ -8,7 +8,7 @@ from itertools import count
 from time import perf_counter_ns
 from typing import Any
 
-from pytest_hwperf.measure.accuracy import Predictions, call_all, check_all, check_first, copied, digest, predict_all
+from pytest_hwperf.measure.accuracy import call_all, check_all, check_first, copied, digest, predict_all
 from pytest_hwperf.measure.inputs import Inputs, inputs_of
 from pytest_hwperf.measure.rounds import Rounds, RoundStream, refuse_used_up
 from pytest_hwperf.measure.rows import (
@@ -23,16 +23,15 @@ from pytest_hwperf.measure.rows import (
 )
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Loop, OwnLoop, Stream
-from pytest_hwperf.records.contracts import CallStage, Scenario
+from pytest_hwperf.records.contracts import CallStage, Predictions, Scenario
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.profiles import OperatorProfile, Peaks, ProfiledCalls, Roofline, Work
 from pytest_hwperf.stats.explanations import profile_of
 from pytest_hwperf.stats.roofline import roofline_of
 
-REFERENCE = "onnx_fp32"  # the scenario that all others are compared with
-ORIGINAL = "sklearn_fp32"  # what the reference itself is compared with: with itself it would always agree
-_ORIGINAL_ROWS = 1024  # at least, in a call of the original: its rows do not depend on each other
+ORIGINAL = "sklearn_fp32"  # the scenario that knows the user's own call of a fitted estimator
+CALL = "model.predict(X)"  # that call, which is the reference of all scenarios of the estimator
 _OWN_ROWS = 64  # of a scenario that is compared with itself: its rows must not depend on how many there are
 
 
@@ -76,6 +75,7 @@ class Subject:
     rows: int | None  # samples per call
     y_true: Any | None = None
     classes: Any | None = None  # labels of the columns of a model that does not name them itself, shape (k,)
+    classifies: bool = True  # whether what it predicts are labels
     imports: tuple[str, ...] = ()
     conditions: Mapping[str, str] = field(default_factory=dict)
     shapes: str = ""  # of the inputs of a call, "" where they are no arrays of numbers
@@ -131,23 +131,22 @@ def subject_of_scenario(
     size = _checked_batch_size(batch_size, rows)
     loop = loop or OwnLoop()
     load = partial(_load_scenario, scenario, X, size, loop)
-    compared = reference_of(scenario)
+    name, predicted = _reference(scenario, X, size, reference)
     return Subject(
         scenario=scenario.name,
         load=load,
         load_one=partial(_load_scenario, scenario, cut_rows(X, 0, size), size, loop),
         rows=size,
         y_true=y_true if scenario.classifies else None,
+        classifies=scenario.classifies,
         imports=scenario.imports,
         conditions={**scenario.conditions, **_data_conditions(X, y_true, size)},
         shapes=shapes_of(X),
         context=scenario.context,
         model_bytes=scenario.model_bytes,
         size_source=scenario.size_source,
-        reference=compared if reference else "",
-        reference_predictions=partial(_predictions_of, reference, X, _rows_at_once(scenario.name, compared, size))
-        if reference and scenario.classifies
-        else None,
+        reference=name,
+        reference_predictions=predicted if scenario.classifies or scenario.answers else None,
         arena=scenario.arena and partial(scenario.arena, cut_rows(X, 0, size), size),
         arena_source=scenario.arena_source,
         profile=scenario.operators and partial(scenario.operators, cut_rows(X, 0, size), size),
@@ -164,8 +163,24 @@ def with_classes(subject: Subject, classes: Any | None) -> Subject:
 
 
 def reference_of(scenario: Scenario) -> str:
-    """Return the name of the scenario that a scenario's labels and probabilities are compared with: maybe its own."""
-    return scenario.reference or (ORIGINAL if scenario.name == REFERENCE else REFERENCE)
+    """Return the name of the scenario that a scenario's labels and probabilities are compared with: maybe its own.
+
+    For that of estimators, the model's own call takes its place.
+    """
+    return scenario.reference or ORIGINAL
+
+
+def _reference(
+    scenario: Scenario, X: Any, size: int, prepare: Callable[[], Scenario] | None
+) -> tuple[str, Callable[[], Predictions] | None]:
+    """Return the name of what a scenario is compared with, and what that says of all rows; "" and None of nothing."""
+    if scenario.answers is not None:
+        return CALL, partial(scenario.answers, X)
+    if prepare is None:
+        return "", None
+    name = reference_of(scenario)
+    rows = max(size, _OWN_ROWS) if name == scenario.name else size
+    return CALL if name == ORIGINAL else name, partial(_predictions_of, prepare, X, rows)
 
 
 def subject_of_callable(
@@ -239,7 +254,9 @@ def _load_scenario(scenario: Scenario, X: Any, size: int, loop: Loop) -> LoadedS
         function=predictor.predict,
         inputs=_equal_batches(batches),
         scope=predictor.scope,
-        predictions=partial(predict_all if scenario.classifies else check_all, predictor, batches),
+        predictions=partial(predict_all, predictor, batches, X)
+        if scenario.classifies or scenario.answers
+        else partial(check_all, predictor, batches),
         labels=predictor.labels if scenario.classifies else None,
         unnamed_columns=predictor.unnamed_columns,
         loop=loop,
@@ -248,15 +265,11 @@ def _load_scenario(scenario: Scenario, X: Any, size: int, loop: Loop) -> LoadedS
     )
 
 
-def _rows_at_once(scenario: str, compared: str, size: int) -> int:
-    """Return how many rows the reference predicts at once: as many as are measured, unless its rows are independent."""
-    if compared == ORIGINAL:
-        return max(size, _ORIGINAL_ROWS)
-    return max(size, _OWN_ROWS) if compared == scenario else size
-
-
 def _predictions_of(reference: Callable[[], Scenario], X: Any, size: int) -> Predictions:
-    predictor = reference().load()
+    scenario = reference()
+    if scenario.answers is not None:
+        return scenario.answers(X)
+    predictor = scenario.load()
     with predictor.scope():
         return predict_all(predictor, predictor.batches(X, size))
 

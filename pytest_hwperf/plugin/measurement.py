@@ -130,7 +130,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         samples, unmeasured = under.samples(samples, unmeasured, rows)
     net, withheld = idle.taken_off(measured, samples, rows)
     stages = stage_samples(staged, median(measured.latency_s), warnings) if staged else []
-    exact, missing = exact_samples(subject, predicted, measured.answers)
+    exact, missing, agreement = exact_samples(subject, predicted, measured.answers)
     # coverage.py observes the first call, so that what it runs counts as covered.
     unobserved = {_ONCE: state("traced", by=traced["traced_by"])} if traced else {}
     run = replace(
@@ -139,7 +139,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         samples=(*(sample for sample in samples if sample.metric not in unobserved), *net, *exact, *stages),
         directions={sample.metric: "lower" for sample in stages},
         conditions={**subject.conditions, **traced},
-        context={**subject.context, **context, **shared.coefficients, **(under.context if under else {})},
+        context={**subject.context, **agreement, **context, **shared.coefficients, **(under.context if under else {})},
         unmeasured={**absent, **apart, **unmeasured, **withheld, **missing, **unobserved},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
@@ -210,7 +210,9 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, why: Stat
         first = loaded.stream(is_timed=False).first()
         refuse_nan(first.value)
         opening = loaded.answers(first.value)
-        exact, missing = exact_samples(subject, loaded.predictions() if loaded.predictions else None, opening)
+        exact, missing, agreement = exact_samples(
+            subject, loaded.predictions() if loaded.predictions else None, opening
+        )
     ways: tuple[Taken, ...] = ("calls", "windows", *(("parts",) if first.items else ()))
     judged = [metric for metric in taken_by(*ways) if METRICS[metric].budgets]
     return replace(
@@ -218,7 +220,7 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, why: Stat
         scenario=subject.scenario,
         samples=tuple(exact),
         conditions={**subject.conditions, **trace_conditions()},
-        context=subject.context,
+        context={**subject.context, **agreement},
         unmeasured={**dict.fromkeys(judged, why), **missing},
     ).with_result(first.value)
 

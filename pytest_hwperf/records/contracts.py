@@ -32,17 +32,27 @@ class Predictor:
     # The same → k, where `labels` are positions 0..k-1 of columns and nothing says what these stand for; None where
     # they are labels.
     unnamed_columns: Callable[[Any], int | None] = lambda _: None
+    all_probabilities: Callable[[Any], Any] | None = None  # all rows → the same, by a call of its own
     scope: Callable[[], AbstractContextManager[object]] = nullcontext  # holds thread limits while calls are made
     stages: Sequence[CallStage] = ()  # in their order; none where the call is one piece
     compiles: bool = False  # whether the first call compiles, and tells nothing about the time of those after it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Predictions:
+    """What a model says of every row."""
+
+    labels: Any  # shape (n,); of what does not classify its values
+    probabilities: Any | None = None  # shape (n, k); None where it has none
+    unnamed_columns: int | None = None  # of which the labels are positions; None: they are labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """A model in a runtime at a precision and thread count, converted and ready to load.
 
-    The last five fields are what only some runtimes tell; their functions raise `MeasurementError` with the reason
-    where they cannot.
+    The last five fields are what only some runtimes tell; the functions among them raise `MeasurementError` with the
+    reason where they cannot.
     """
 
     name: str  # as registered
@@ -55,7 +65,8 @@ class Scenario:
     size_source: str  # how that size was taken: "onnx file", "joblib"
     classifies: bool  # whether `labels` are classes: accuracy and flips need that
     load: Callable[[], Predictor]  # as a fresh process would: this is timed as `cold_load`
-    reference: str | None = None  # name of the scenario that it is compared with; None for the usual one
+    reference: str | None = None  # name of the scenario that it is compared with; None for the model's own call
+    answers: Callable[[Any], Predictions] | None = None  # X → answers of the user's own call, if known
     # Each of these runs the model on the first rows, `batch_size` of them, in a session of its own.
     arena: Callable[[Any, int], Mapping[str, float]] | None = None  # X, batch size → peaks of the allocator: metric → B
     arena_source: str = ""  # where they are from: "onnxruntime profile"

@@ -35,6 +35,7 @@ _SENTENCES: Mapping[str, str] = {
     "no reference": "no reference scenario {reference}: {why}",
     "no probabilities": "{scenario} gives no probabilities",
     "does not convert": "{model} does not convert to {form} with {converter}: {why}",
+    "other answers": "the {form} answers otherwise than {call}: {told}",
     "no int8 form": "no INT8 form: {why}",
     "weight-only": "not INT8: weight-only, {operator} computes in float (executed: {executed})",
     "unchanged": "not INT8: quantisation changed nothing, operators and outputs are those of the FP32 form",

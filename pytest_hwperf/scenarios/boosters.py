@@ -4,16 +4,24 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 from pytest_hwperf.host.extras import require
-from pytest_hwperf.records.contracts import Scenario
+from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.run import AS_TRAINED
-from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, evenly_spaced, inspect_estimator
+from pytest_hwperf.scenarios.cache import key_of, notes_of
+from pytest_hwperf.scenarios.estimators import (
+    FittedEstimator,
+    as_array,
+    inspect_estimator,
+    require_estimator,
+    with_probabilities,
+)
+from pytest_hwperf.scenarios.own_call import ESTIMATOR_ERRORS, describe_given, digest_given, take_given
 from pytest_hwperf.scenarios.threads import limit_threads, uncalibrated
 
-_CHECKED_ROWS = 64
 _SAME = 1e-6  # of the largest output: both sides compute the same sums
 
 Call = Callable[[Any], Any]  # rows → probabilities (n, k), or values (n,)
@@ -29,6 +37,7 @@ class BoosterRuntime:
     booster_of: Callable[[Any, int], Call]  # estimator and threads → the call of its booster
     size: Callable[[Any], int]  # serialised size of an estimator in B
     size_source: str
+    precision: str  # in which it computes
 
     def calls(self, fitted: FittedEstimator, threads: int) -> Mapping[str, Call]:
         """Return the ways to call a new copy with so many threads, by name: its booster's, and its own, the last."""
@@ -43,21 +52,40 @@ class BoosterRuntime:
 def _scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) -> Scenario:
     """Prepare an estimator of the library, by the first of its calls that gives what the estimator itself gives."""
     require(runtime.module, f"{runtime.title} is not installed", runtime.module, error=ScenarioUnavailable)
-    fitted = inspect_estimator(model, X)
+    require_estimator(model)
     if type(model).__module__.partition(".")[0] != runtime.module:
         raise ScenarioUnavailable(
-            f"{fitted.kind} is no estimator of {runtime.title}; sklearn_fp32 measures it, also with one inside"
+            f"{type(model).__name__} is no estimator of {runtime.title}; sklearn_fp32 measures it, also with one inside"
         )
+    fitted = with_probabilities(inspect_estimator(model, X), X)
     call = _choose(runtime, fitted, X)
     return Scenario(
         name=f"{runtime.module}_native",
         imports=(runtime.module,),
-        conditions={"threads": str(threads), "precision": "float32", "output": fitted.output, "call": call},
+        conditions={
+            "threads": str(threads),
+            "precision": runtime.precision,
+            "output": fitted.output,
+            "call": call,
+            "rows": describe_given(X),
+        },
         context={"model": fitted.digest, **AS_TRAINED},
         model_bytes=runtime.size(model),
         size_source=runtime.size_source,
         classifies=fitted.classes is not None,
-        load=lambda: fitted.predictor(runtime.calls(fitted, threads)[call], partial(limit_threads, threads)),
+        load=partial(_load, runtime, fitted, threads, call),
+        answers=fitted.answers,
+    )
+
+
+def _load(runtime: BoosterRuntime, fitted: FittedEstimator, threads: int, call: str) -> Predictor:
+    """Return a call of a copy, on rows as they are given."""
+    return Predictor(
+        batches=fitted.given,
+        predict=runtime.calls(fitted, threads)[call],
+        labels=fitted.labels,
+        probabilities=as_array if fitted.output == "probabilities" else None,
+        scope=partial(limit_threads, threads),
     )
 
 
@@ -71,12 +99,17 @@ def _with_both_classes(predict: Call, rows: Any) -> Any:
 
 def _choose(runtime: BoosterRuntime, fitted: FittedEstimator, X: Any) -> str:
     """Return the first call that agrees with the estimator; the last one is the estimator's own."""
-    import numpy as np
 
-    rows = evenly_spaced(fitted.rows(X), _CHECKED_ROWS)
-    expected = np.asarray(fitted.predict(rows))
-    calls = runtime.calls(fitted, 1)
-    return next(name for name, call in calls.items() if name == [*calls][-1] or _agrees(call, rows, expected))
+    def tell() -> dict[str, str]:
+        checked = fitted.checked(X)
+        own, rows = checked.own(), take_given(X, checked.positions())
+        expected = own.probabilities if fitted.output == "probabilities" else own.labels
+        calls = runtime.calls(fitted, 1)
+        last = [*calls][-1]
+        return {"call": next(name for name, call in calls.items() if name == last or _agrees(call, rows, expected))}
+
+    parts = (runtime.module, fitted.digest, fitted.output, digest_given(X), version("pytest-hwperf"))
+    return notes_of(key_of("booster", *parts), tell)["call"]
 
 
 def _agrees(call: Call, rows: Any, expected: Any) -> bool:
@@ -89,6 +122,8 @@ def _agrees(call: Call, rows: Any, expected: Any) -> bool:
         return False
     if found.shape != expected.shape:
         return False
+    if found.dtype.kind != "f" or expected.dtype.kind not in "fiu":
+        return bool((found == expected).all())
     error = np.abs(found.astype(np.float64) - expected).max()
     return bool(error <= _SAME * max(1.0, float(np.abs(expected).max())))
 
@@ -103,7 +138,7 @@ def _xgboost(model: Any, threads: int) -> Call:
     booster.set_param({"nthread": threads})  # what the estimator says does not reach a booster that is fitted
     best = getattr(booster, "best_iteration", None)
     rounds = (0, 0 if best is None else int(best) + 1)  # (0, 0) are all
-    return partial(booster.inplace_predict, iteration_range=rounds, validate_features=False)
+    return partial(booster.inplace_predict, iteration_range=rounds, missing=model.missing, validate_features=False)
 
 
 lightgbm_native = uncalibrated(
@@ -115,6 +150,7 @@ lightgbm_native = uncalibrated(
         booster_of=_lightgbm,
         size=lambda one: len(one.booster_.model_to_string().encode()),
         size_source="lightgbm text",
+        precision="float64",
     ),
 )
 xgboost_native = uncalibrated(
@@ -126,5 +162,6 @@ xgboost_native = uncalibrated(
         booster_of=_xgboost,
         size=lambda one: len(one.get_booster().save_raw("ubj")),
         size_source="xgboost ubj",
+        precision="float32",
     ),
 )

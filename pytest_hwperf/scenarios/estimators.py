@@ -7,48 +7,65 @@ from _pickle import PicklingError  # the name of what joblib raises; nothing is 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pytest_hwperf.records.contracts import CallStage, Predictor
+from pytest_hwperf.records.contracts import Predictions, Predictor
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.scenarios.cache import key_of, notes_of
+from pytest_hwperf.scenarios.own_call import (
+    CALL,
+    ESTIMATOR_ERRORS,
+    answers_of,
+    choose_checked,
+    count_given,
+    cut_given,
+    digest_given,
+    numbers_of,
+    one_per_row,
+    take_given,
+)
 
 Output = Literal["probabilities", "scores", "labels", "values"]
 
 LITERT_IDENTIFIER = b"TFL3"
-# Raised by third-party code (estimators, converters, quantisers) for a model that it cannot handle. Everything else,
-# such as a full disk or an interrupt, does not concern the model and passes on.
-ESTIMATOR_ERRORS = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError),
-)
 _SHOWN = 3  # names of columns: enough to recognise them
+_MOST_CHECKED = 10_000  # rows on which a form of an estimator is compared with its own call
 _SUM_TOLERANCE = 1e-3  # by which a row of probabilities may miss 1, in float32
 
 
 def matrix(X: Any) -> Any:
-    """Turn `X` into a C-contiguous float32 array of shape (rows, columns), as scenarios take it; NaN stays NaN."""
+    """Turn `X` into a C-contiguous float32 array of shape (rows, columns), as forms take it; NaN stays NaN.
+
+    Rows that have no such form are a skip: the model itself may take them.
+    """
     import numpy as np
 
-    if hasattr(X, "toarray"):
-        raise MeasurementError(f"X is sparse ({type(X).__name__}): give a dense matrix of numbers, X.toarray()")
+    count_given(X)
     given = np.asarray(X)
     if given.ndim != 2:  # noqa: PLR2004 - rows and columns
-        raise MeasurementError(f"X has the shape {given.shape}: give a matrix with one row per sample")
-    if given.shape[0] == 0:
-        raise MeasurementError("X has no rows: nothing can be measured on empty data")
+        raise ScenarioUnavailable(
+            f"X has the shape {given.shape}: this scenario is fed a matrix with one row per sample, and sklearn_fp32 "
+            "measures the model on rows as they are"
+        )
     try:
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused with its own message
             numbers = np.ascontiguousarray(given, dtype=np.float32) if given.dtype.kind in "biufO" else None
     except (TypeError, ValueError):
         numbers = None  # a column of objects that are not all numbers
     if numbers is None:
-        raise MeasurementError(
-            f"X holds values that are not numbers (dtype {given.dtype}): scenarios are fed a float32 matrix, so encode "
-            "text and dates first, or measure model.predict as a plain callable"
+        raise ScenarioUnavailable(
+            f"X holds values that are not numbers (dtype {given.dtype}): this scenario is fed a float32 matrix, and "
+            "sklearn_fp32 measures the model on rows as they are"
         )
     if np.isinf(numbers).any():
-        raise MeasurementError("X holds infinite values, or values beyond the range of float32: clip or scale them")
+        raise ScenarioUnavailable(
+            "X holds infinite values, or values beyond the range of float32, which this scenario is fed: clip or scale "
+            "them"
+        )
     return numbers
 
 
@@ -70,12 +87,11 @@ def split_batches(rows: Any, batch_size: int) -> Sequence[Any]:
     return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
 
 
-def evenly_spaced(rows: Any, most: int) -> Any:
-    """Take at most `most` rows, spread over the whole: the first ones of a sorted table would be of one kind."""
+def choose_rows_of(rows: Any, most: int) -> Any:
+    """Take at most `most` rows, with every kind of row among them, by a seed."""
     import numpy as np
 
-    count = min(most, len(rows))
-    return np.ascontiguousarray(rows[np.arange(count) * len(rows) // count])
+    return np.ascontiguousarray(rows[choose_checked(rows, np.zeros(len(rows)), most)])
 
 
 def digest_rows(rows: Any) -> str:
@@ -117,15 +133,25 @@ def is_module(model: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRows:
+    """The rows on which a form is compared with its model; nothing is computed before it is asked for."""
+
+    digest: str  # of everything that they follow from
+    positions: Callable[[], Any]  # in the user's data
+    rows: Callable[[], Any]  # the array that a form is fed
+    own: Callable[[], Predictions]  # what the model itself says of them
+    rounded: Callable[[], str]  # what rounding them to float32 changes of that, "" where that is nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FittedModel(ABC):
     """A fitted model and its interface."""
 
-    library: ClassVar[str]  # that its forms are compared with, for sentences
-    reference: ClassVar[str | None] = None  # scenario that all others are compared with; None for the usual one
-    checked: ClassVar[int]  # rows on which its other forms are compared with it
+    call: ClassVar[str]  # that its forms are compared with, for sentences
+    reference: ClassVar[str | None] = None  # scenario that all others are compared with; None for the model's own call
 
     model: Any
-    output: Output  # the same in every scenario, so that both sides do the same work
+    output: Output  # of every form that another runtime computes
     classes: Any | None  # shape (k,); None for what does not classify
     digest: str  # over its content
 
@@ -134,36 +160,33 @@ class FittedModel(ABC):
         """Name of the model's class, for sentences."""
         return type(self.model).__name__
 
-    @abstractmethod
-    def rows(self, X: Any) -> Any:
-        """Turn `X` into the array that the model is fed."""
+    @property
+    def answers(self) -> Callable[[Any], Predictions] | None:
+        """What the user's own call says of all rows; None where another scenario is the reference."""
+        return None
 
     @abstractmethod
-    def predict(self, rows: Any) -> Any:
-        """Return what every scenario returns for these rows, by the model itself."""
+    def rows(self, X: Any) -> Any:
+        """Turn `X` into the array that a form of the model is fed."""
 
     @abstractmethod
     def labels(self, outputs: Any) -> Any:
         """Turn outputs of any runtime into labels, or into values for what does not classify."""
 
-    def checked_rows(self, rows: Any) -> Any:
-        """Return the rows, evenly spaced, on which another form is compared with the model."""
-        return evenly_spaced(rows, self.checked)
+    @abstractmethod
+    def checked(self, X: Any) -> CheckedRows:
+        """Return the rows on which a form of the model is compared with the model."""
 
     def predictor(
-        self,
-        predict: Callable[[Any], Any],
-        scope: Callable[[], AbstractContextManager[object]] = nullcontext,
-        stages: Sequence[CallStage] = (),
+        self, predict: Callable[[Any], Any], scope: Callable[[], AbstractContextManager[object]] = nullcontext
     ) -> Predictor:
-        """Return a form that takes C-contiguous arrays of rows; what makes labels is the last of its stages."""
+        """Return a form that takes C-contiguous arrays of rows."""
         return Predictor(
             batches=lambda X, batch_size: split_batches(self.rows(X), batch_size),
             predict=predict,
             labels=self.labels,
             probabilities=as_array if self.output == "probabilities" else None,
             scope=scope,
-            stages=[*stages, CallStage(name="postprocess", call=self.labels, is_after=True)] if stages else (),
         )
 
 
@@ -171,17 +194,17 @@ class FittedModel(ABC):
 class FittedEstimator(FittedModel):
     """A fitted estimator of scikit-learn."""
 
-    library = "scikit-learn"
-    checked = 512
+    call = CALL
 
     width: int  # columns of the input
     columns: tuple[str, ...]  # their names, () where it was fitted on a bare array
     flat: bool  # one value per row comes as shape (n,), as scikit-learn gives it
-    takes_nan: bool
+
+    @property
+    def answers(self) -> Callable[[Any], Predictions] | None:
+        return partial(answers_of, self.model, self.digest)
 
     def rows(self, X: Any) -> Any:
-        import numpy as np
-
         names = tuple(map(str, getattr(X, "columns", ())))
         if names and self.columns and names != self.columns:
             given, own = (", ".join([*one[:_SHOWN], "…"][: len(one)]) for one in (names, self.columns))
@@ -192,15 +215,12 @@ class FittedEstimator(FittedModel):
         rows = matrix(X)
         if rows.shape[1] != self.width:
             raise MeasurementError(f"X has {rows.shape[1]} columns, and {self.kind} was prepared for {self.width}")
-        if not self.takes_nan and (bad := int(np.isnan(rows).any(axis=1).sum())):
-            raise MeasurementError(
-                f"{bad} of {len(rows)} rows of X hold NaN, which {self.kind} refuses: drop or impute them"
-            )
         return rows
 
-    def predict(self, rows: Any) -> Any:
-        with warnings.catch_warnings(action="ignore"):  # of bare arrays; the columns were checked in `rows`
-            return self.model.predict_proba(rows) if self.output == "probabilities" else self.model.predict(rows)
+    def given(self, X: Any, batch_size: int) -> Sequence[Any]:
+        """Cut rows into batches in the container and the type that they are given in."""
+        check_batch_size(batch_size)
+        return [cut_given(X, start, start + batch_size) for start in range(0, count_given(X), batch_size)]
 
     def labels(self, outputs: Any) -> Any:
         values = as_array(outputs)
@@ -208,40 +228,106 @@ class FittedEstimator(FittedModel):
             return values.reshape(len(values)) if self.flat else values
         if self.output == "probabilities":
             return self.classes[values.argmax(axis=1)]
-        return values.astype(self.classes.dtype)
+        return one_per_row(values).astype(self.classes.dtype)
+
+    def checked(self, X: Any) -> CheckedRows:
+        import numpy as np
+
+        @cache
+        def positions() -> Any:
+            if len(X) <= _MOST_CHECKED:
+                return np.arange(len(X))
+            return choose_checked(numbers_of(X), answers_of(self.model, self.digest, X).labels, _MOST_CHECKED)
+
+        def own() -> Predictions:
+            answers, chosen = answers_of(self.model, self.digest, X), positions()
+            return Predictions(
+                labels=answers.labels[chosen],
+                probabilities=None if answers.probabilities is None else answers.probabilities[chosen],
+            )
+
+        return CheckedRows(
+            digest=digest_given(X),
+            positions=positions,
+            rows=lambda: np.ascontiguousarray(self.rows(X)[positions()]),
+            own=own,
+            rounded=lambda: self._rounded(take_given(X, positions()), own().labels),
+        )
+
+    def _rounded(self, X: Any, expected: Any) -> str:
+        """Say how many answers of the model itself are others where its rows are rounded to float32."""
+        import numpy as np
+
+        try:
+            rows = X.astype(np.float32) if hasattr(X, "columns") else matrix(X)
+            with warnings.catch_warnings(action="ignore"):
+                found = one_per_row(self.model.predict(rows))
+        except ESTIMATOR_ERRORS:
+            return ""  # a model that takes no other type
+        changed = int((found != expected).reshape(len(expected), -1).any(axis=1).sum())
+        if not changed or self.classes is None:
+            return ""
+        return f"; rows change in float32: {changed} of {len(expected)} predictions of the model itself differ"
 
 
 def inspect_estimator(model: Any, X: Any) -> FittedEstimator:
-    """Try a fitted estimator on `X` and return its interface."""
+    """Try a fitted estimator on a row of `X` as it is given, and return its interface."""
     import numpy as np
 
-    _require_estimator(model)
-    rows = matrix(X)
-    trial = _try(model, np.nan_to_num(rows[:1]))
+    require_estimator(model)
+    count_given(X)
+    trial = _try(model, X)
     classes = getattr(model, "classes_", None)
+    if classes is not None and len(classes) == 0:
+        classes = None  # of a regressor of CatBoost
+    if isinstance(classes, list) and len(classes) == 1:
+        classes = classes[0]
     if classes is not None and (isinstance(classes, list) or trial.ndim > 1):
         raise ScenarioUnavailable(
             f"{type(model).__name__} gives several labels per row; scenarios know one: measure it as a plain callable"
         )
-    try:  # NaN, which tags of estimators tell differently in each version of scikit-learn
-        with warnings.catch_warnings(action="ignore"):
-            model.predict(np.full((1, rows.shape[1]), np.nan, dtype=np.float32))
-        takes_nan = True
-    except ESTIMATOR_ERRORS:
-        takes_nan = False
-    probabilities = classes is not None and hasattr(model, "predict_proba")
-    fitted = FittedEstimator(
+    if classes is None and _gives_labels(model, trial):
+        classes = trial if trial.dtype.kind not in "US" else trial.astype(object)
+    shape = np.shape(X)
+    return FittedEstimator(
         model=model,
-        output="values" if classes is None else "probabilities" if probabilities else "labels",
+        output="values" if classes is None else "labels",
         classes=None if classes is None else np.asarray(classes),
-        width=rows.shape[1],
+        width=shape[1] if len(shape) > 1 else 1,
         columns=tuple(map(str, getattr(model, "feature_names_in_", ()))),
         flat=trial.ndim == 1,
-        takes_nan=takes_nan,
         digest=_digest(model),
     )
+
+
+def inspect_form(model: Any, X: Any) -> FittedEstimator:
+    """Return the interface of a fitted estimator whose forms answer probabilities where these are what it decides by.
+
+    A form of one that decides by something else, such as a threshold of its own, answers labels.
+    """
+    fitted = inspect_estimator(model, X)
     fitted.rows(X)
-    return fitted
+    return with_probabilities(fitted, X)
+
+
+def with_probabilities(fitted: FittedEstimator, X: Any) -> FittedEstimator:
+    """Let forms of an estimator answer probabilities, if the largest of each row is what it decides by."""
+    if fitted.classes is None or not hasattr(fitted.model, "predict_proba"):
+        return fitted
+
+    def tell() -> dict[str, str]:
+        decides = answers_of(fitted.model, fitted.digest, X).probabilities is not None
+        return {"output": "probabilities" if decides else "labels"}
+
+    key = key_of("decides", fitted.digest, digest_given(X), version("scikit-learn"), version("pytest-hwperf"))
+    return replace(fitted, output="probabilities") if notes_of(key, tell)["output"] == "probabilities" else fitted
+
+
+def _gives_labels(model: Any, trial: Any) -> bool:
+    """Whether a model without classes answers labels, as detectors of outliers do."""
+    from sklearn.base import is_regressor
+
+    return trial.ndim == 1 and trial.dtype.kind in "biuUSO" and not is_regressor(model)
 
 
 def nested_estimators(model: Any) -> Iterator[Any]:
@@ -325,7 +411,7 @@ def one_line(problem: BaseException, most: int = 200) -> str:
     return f"{text} from {cut(first, most - len(text) - len(' from '))}"
 
 
-def _require_estimator(model: Any) -> None:
+def require_estimator(model: Any) -> None:
     if is_onnx(model):
         raise ScenarioUnavailable("an ONNX model is no estimator: onnx_file measures it, or onnx_fp32 if it is FP32")
     if is_litert(model):
@@ -345,20 +431,50 @@ def _require_estimator(model: Any) -> None:
         )
 
 
-def _try(model: Any, row: Any) -> Any:
+def _try(model: Any, X: Any) -> Any:
+    """Call the model on its first row, and on the first one with a missing number."""
     import numpy as np
     from sklearn.exceptions import NotFittedError
 
+    name = type(model).__name__
     try:
         with warnings.catch_warnings(action="ignore"):
-            return np.asarray(model.predict(row))
+            trial = one_per_row(model.predict(cut_given(X, 0, 1)))
     except NotFittedError:
-        raise UsageProblem(f"{type(model).__name__} is not fitted: call its fit(X, y) before it is measured") from None
+        raise UsageProblem(f"{name} is not fitted: call its fit(X, y) before it is measured") from None
     except ESTIMATOR_ERRORS as problem:
-        raise ScenarioUnavailable(
-            f"{type(model).__name__} does not take a row of X as float32 matrix ({one_line(problem)}): measure "
-            "model.predict as a plain callable"
+        _refuse_missing(name, X, problem)
+        raise UsageProblem(
+            f"{name}.predict does not take a row of X as it is ({one_line(problem)}): give rows that it takes"
         ) from problem
+    absent = np.flatnonzero(_with_missing(X))
+    if len(absent):
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                model.predict(cut_given(X, int(absent[0]), int(absent[0]) + 1))
+        except ESTIMATOR_ERRORS as problem:
+            _refuse_missing(name, X, problem)
+    return trial
+
+
+def _refuse_missing(name: str, X: Any, problem: BaseException) -> None:
+    """Refuse rows with missing numbers, of which the model has refused one."""
+    absent = _with_missing(X)
+    if bad := int(absent.sum()):
+        raise MeasurementError(
+            f"{bad} of {len(absent)} rows of X hold NaN, which {name} refuses: drop or impute them "
+            f"({one_line(problem)})"
+        ) from problem
+
+
+def _with_missing(X: Any) -> Any:
+    """Return which rows hold a missing number."""
+    import numpy as np
+
+    if hasattr(X, "isna"):
+        return X.isna().to_numpy().reshape(len(X), -1).any(axis=1)
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    return np.isnan(X).reshape(len(X), -1).any(axis=1) if kind == "f" else np.zeros(len(X), dtype=bool)
 
 
 def _digest(model: Any) -> str:

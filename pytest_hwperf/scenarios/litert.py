@@ -18,17 +18,17 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import AS_TRAINED
 from pytest_hwperf.scenarios.cache import key_of
 from pytest_hwperf.scenarios.estimators import (
-    ESTIMATOR_ERRORS,
     LITERT_IDENTIFIER,
     Output,
-    inspect_estimator,
     is_litert,
     is_onnx,
     one_line,
+    require_estimator,
 )
 from pytest_hwperf.scenarios.onnx_file import file_predictor, kept_output, output_kind
 from pytest_hwperf.scenarios.onnx_source import ModelInputs
 from pytest_hwperf.scenarios.onnx_trial import TRIAL_ROWS, digest_named, first_rows
+from pytest_hwperf.scenarios.own_call import ESTIMATOR_ERRORS
 from pytest_hwperf.scenarios.threads import uncalibrated
 
 WEIGHTS_ONLY = " weights"  # of a layer that computes in float, with weights stored as something smaller
@@ -193,7 +193,7 @@ def _port(details: Mapping[str, Any]) -> Port:
 
 
 def _scenario(name: str, refuse: Callable[[LiteRtModel], None], given: Any, X: Any, threads: int) -> Scenario:
-    _require_litert(given, X)
+    _require_litert(given)
     model = read_litert(given)
     refuse(model)
     output = _output_of(model, X)
@@ -219,13 +219,13 @@ def _scenario(name: str, refuse: Callable[[LiteRtModel], None], given: Any, X: A
     )
 
 
-def _require_litert(model: Any, X: Any) -> None:
+def _require_litert(model: Any) -> None:
     """Refuse what is no LiteRT model, and anything where LiteRT is missing."""
     require("litert", "LiteRT is not installed", "ai_edge_litert", error=ScenarioUnavailable)
     if is_litert(model):
         return
     if not is_onnx(model):
-        inspect_estimator(model, X)  # what is no model at all is a mistake
+        require_estimator(model)  # what is no model at all is a mistake
     kind = "an ONNX model" if is_onnx(model) else type(model).__name__
     raise ScenarioUnavailable(f"LiteRT takes .tflite files, and this is {kind}: convert it with the tools of LiteRT")
 

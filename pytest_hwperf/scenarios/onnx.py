@@ -1,6 +1,7 @@
 """ONNX Runtime on the processor: the FP32 form of a model, which is checked against the model itself and kept."""
 
 import contextlib
+import functools
 import importlib
 import io
 import logging
@@ -16,17 +17,18 @@ from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.contracts import Scenario
 from pytest_hwperf.records.errors import HwperfError, MeasurementError, ScenarioUnavailable, install
 from pytest_hwperf.records.messages import Statement, state
+from pytest_hwperf.scenarios.agreement import parity
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build, own_frame
 from pytest_hwperf.scenarios.estimators import (
+    CheckedRows,
     FittedEstimator,
     FittedModel,
-    digest_rows,
     is_onnx,
     last_step,
     nested_estimators,
     one_line,
 )
-from pytest_hwperf.scenarios.onnx_file import AS_GIVEN, converted_form, fp32_file, parity_notes, session_scenario
+from pytest_hwperf.scenarios.onnx_file import AS_GIVEN, converted_form, fp32_file, session_scenario
 from pytest_hwperf.scenarios.ort import PROVIDER, installed, open_session, rejection_errors, run_all, runtime_version
 from pytest_hwperf.scenarios.threads import uncalibrated
 from pytest_hwperf.scenarios.torch_modules import evaluating, inspect_model, untraced_compiler
@@ -35,10 +37,10 @@ MATMUL_FORM, TORCH_FORM = "MatMul", "torch.onnx"
 MATMUL_OPERATORS = ("Conv", "Gemm", "MatMul")  # what can be quantised
 _LIBRARIES = ("skl2onnx", "onnx", "scikit-learn", "numpy", "pytest-hwperf")
 _TORCH_LIBRARIES = ("torch", "onnxscript", "onnx", "onnxruntime", "numpy", "pytest-hwperf")
-_REVISION, _TORCH_REVISION = 2, 1  # of what is cached: raise it when a conversion here comes out differently
+_REVISION, _TORCH_REVISION = 3, 2  # of what is cached: raise it when a conversion here comes out differently
 # Without these the same model is written as MatMul and Add, which can be quantised.
 _AVOIDED = frozenset({"LinearClassifier", "LinearRegressor", "Scaler"})
-_DOMAIN_VERSION = 3  # of ai.onnx.ml: the newest that the converters of boosted trees write
+_DOMAIN_VERSION = 3  # of ai.onnx.ml: the newest that all converters write
 _CLASSIFIER = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
 
 Converter = Callable[[FittedEstimator, frozenset[str]], bytes]
@@ -77,7 +79,7 @@ def _scenario(model: Any, X: Any, threads: int) -> Scenario:
     if is_onnx(model):
         return session_scenario("onnx_fp32", fp32_file(model, X), threads, own_conditions, AS_GIVEN)
     fitted = inspect_model(model, X, "onnx_fp32")
-    return scenario_of("onnx_fp32", fitted, convert_model(fitted, fitted.rows(X)), threads, own_conditions)
+    return scenario_of("onnx_fp32", fitted, convert_model(fitted, X), threads, own_conditions)
 
 
 onnx_fp32 = uncalibrated(_scenario)
@@ -91,42 +93,46 @@ def scenario_of(
     return session_scenario(name, converted_form(fitted, stored), threads, own_conditions, notes)
 
 
-def convert_model(fitted: FittedModel, rows: Any, convert: Converter | None = None) -> CachedModel:
+def convert_model(fitted: FittedModel, X: Any, convert: Converter | None = None) -> CachedModel:
     """Return the FP32 ONNX form of a model, with `fitted.output` as its only output, from the cache if possible.
 
-    Its notes are `form`, `parity` with the model on evenly spaced rows, `providers`, and `warning` where the outputs
-    disagree grossly.
+    Its notes are `form`, `parity` with the model's own answers, `providers`, and `warning` where some rows are answered
+    otherwise. A form that answers more rows otherwise than rounding explains is none.
     """
-    checked = fitted.checked_rows(rows)
+    checked = fitted.checked(X)
     if not isinstance(fitted, FittedEstimator):
         require("torch", "the ONNX form of a module needs onnxscript", "onnxscript", error=ScenarioUnavailable)
 
-    def build() -> tuple[bytes, Mapping[str, str]]:
+    def build() -> tuple[bytes, Mapping[str, str] | Statement]:
         if isinstance(fitted, FittedEstimator):
             model, form = _convert_in_some_form(fitted, convert or convert_with_skl2onnx)
         else:
-            model, form = _export(fitted, checked), TORCH_FORM
+            model, form = _export(fitted, checked.rows()), TORCH_FORM
         try:
-            outputs = run_all(open_session(model, threads=1), checked)
-            parity = parity_notes(fitted, outputs, checked, "ONNX form")
+            outputs = run_all(open_session(model, threads=1), checked.rows())
+            compared = parity(fitted, outputs, checked, "ONNX form")
         except rejection_errors() as problem:
             raise _refusal(
                 fitted, f"{fitted.kind} converts, but ONNX Runtime does not run it: {one_line(problem)}"
             ) from problem
         except ScenarioUnavailable as problem:
             raise _refusal(fitted, str(problem)) from problem
-        return model, {"form": form, "providers": PROVIDER, **parity}
+        if isinstance(compared, Statement):
+            if own := _own_converter(fitted):
+                raise MeasurementError(_mend(compared, own))
+            return model, compared
+        return model, {"form": form, "providers": PROVIDER, **compared}
 
     kind = "fp32" if isinstance(fitted, FittedEstimator) else "torch"
     return load_or_build(key_of(kind, *cache_key_parts(fitted, checked)), build)
 
 
-def cache_key_parts(fitted: FittedModel, checked: Any) -> tuple[object, ...]:
+def cache_key_parts(fitted: FittedModel, checked: CheckedRows) -> tuple[object, ...]:
     """Return everything that a conversion depends on; the rows belong to it, because the notes describe them.
 
     So does the architecture: the notes name the executed operators.
     """
-    rows, machine = digest_rows(checked), platform.machine()
+    rows, machine = checked.digest, platform.machine()
     if not isinstance(fitted, FittedEstimator):
         return (_TORCH_REVISION, fitted.digest, fitted.output, rows, machine, *installed(_TORCH_LIBRARIES))
     boosting = sorted({library for _, library in _boosted(fitted.model)})
@@ -160,11 +166,10 @@ def convert_with_skl2onnx(fitted: FittedEstimator, avoided: frozenset[str]) -> b
     # Without an entry of its own the end of a pipeline gets ZipMap, a list of dictionaries per call; a classifier
     # without probabilities does not even know the option.
     options = {id(last_step(fitted.model)): {"zipmap": False} if fitted.output == "probabilities" else {}}
-    with warnings.catch_warnings(action="ignore"):  # of the converter about its own dependencies
-        boosted = _boosted(fitted.model)
-        for estimator, library in boosted:
+    with warnings.catch_warnings(action="ignore"), _booleans_as_numbers():  # of the converter about its dependencies
+        for estimator, library in _boosted(fitted.model):
             _register(type(estimator), library)
-        opset = {"": skl2onnx.__max_supported_opset__, "ai.onnx.ml": _DOMAIN_VERSION} if boosted else None
+        opset = {"": skl2onnx.__max_supported_opset__, "ai.onnx.ml": _DOMAIN_VERSION}
         model = skl2onnx.to_onnx(fitted.model, row, options=options, black_op=set(avoided) or None, target_opset=opset)
         names = [output.name for output in model.graph.output]
         wanted = "probabilities" if fitted.output == "probabilities" else names[0]
@@ -174,6 +179,30 @@ def convert_with_skl2onnx(fitted: FittedEstimator, avoided: frozenset[str]) -> b
         model.graph.initializer.remove(weights)
     content: bytes = model.SerializeToString()
     return content
+
+
+@contextlib.contextmanager
+def _booleans_as_numbers() -> Iterator[None]:
+    """Write a list with booleans as the numbers that ONNX has for them, while a model is converted.
+
+    skl2onnx 1.20 mixes them into lists of 0 and 1 for the trees of histogram boosting, and protobuf refuses a boolean
+    among whole numbers from 7.34 on.
+    """
+    from onnx import helper
+
+    original = helper.make_attribute
+
+    @functools.wraps(original)
+    def make_attribute(key: str, value: Any, *more: Any, **named: Any) -> Any:
+        if isinstance(value, list) and any(isinstance(one, bool) for one in value):
+            value = [int(one) if isinstance(one, bool) else one for one in value]
+        return original(key, value, *more, **named)
+
+    helper.make_attribute = make_attribute
+    try:
+        yield
+    finally:
+        helper.make_attribute = original
 
 
 def _inputs(graph: Any) -> Iterator[str]:
@@ -280,17 +309,22 @@ def _refusal(fitted: FittedModel, cause: Statement | str, problem: BaseException
 
     Without a `problem` that it raised, the converter that the project has registered for the model is at fault.
     """
-    place = ""
-    if problem is not None:
-        place = own_frame(problem)
-    elif isinstance(fitted, FittedEstimator):
-        from skl2onnx._supported_operators import sklearn_operator_name_map
+    place = own_frame(problem) if problem is not None else _own_converter(fitted)
+    return MeasurementError(_mend(cause, place)) if place else ScenarioUnavailable(cause)
 
-        aliases = {sklearn_operator_name_map.get(type(one)) for one in (fitted.model, last_step(fitted.model))}
-        place = next((name for alias, name in _foreign() if alias in aliases), "")
-    if not place:
-        return ScenarioUnavailable(cause)
-    return MeasurementError(f"{cause}: the converter is the project's own ({place}): mend it, or drop the scenario")
+
+def _mend(cause: Statement | str, place: str) -> str:
+    return f"{cause}: the converter is the project's own ({place}): mend it, or drop the scenario"
+
+
+def _own_converter(fitted: FittedModel) -> str:
+    """Return the name of the function that the project has registered for an estimator, "" where it has none."""
+    if not isinstance(fitted, FittedEstimator):
+        return ""
+    from skl2onnx._supported_operators import sklearn_operator_name_map
+
+    aliases = {sklearn_operator_name_map.get(type(one)) for one in (fitted.model, last_step(fitted.model))}
+    return next((name for alias, name in _foreign() if alias in aliases), "")
 
 
 def _foreign() -> list[tuple[str, str]]:

@@ -5,16 +5,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from pytest_hwperf.host.machine import name_processor, read_processor
 from pytest_hwperf.host.workdirs import workdir
-from pytest_hwperf.records.contracts import Predictor, Scenario
+from pytest_hwperf.records.contracts import Predictions, Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.run import AS_TRAINED
+from pytest_hwperf.scenarios.agreement import parity
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, notes_of
-from pytest_hwperf.scenarios.estimators import FittedModel, Output, as_array, digest_rows, is_onnx, score_kind
+from pytest_hwperf.scenarios.estimators import FittedModel, Output, as_array, is_onnx, score_kind
 from pytest_hwperf.scenarios.onnx_source import ModelInputs, OnnxSource, read_source
 from pytest_hwperf.scenarios.onnx_trial import (
     TRIAL_ROWS,
@@ -38,10 +39,7 @@ from pytest_hwperf.scenarios.threads import check_threads, uncalibrated
 
 OUTPUTS: tuple[Output, ...] = get_args(Output)
 AS_GIVEN = {"providers": PROVIDER, **AS_TRAINED}  # context of files
-_SYMBOLS = {"probabilities": "|Δp|", "scores": "|Δscore|", "values": "|Δ|"}
-_GROSS_FLIPS = 0.01  # of the rows; rounding to float32 moves fewer across a boundary
-_GROSS_PROBABILITY = 0.01  # rounding to float32 moves a probability by 1e-6, if the model is not ill-conditioned
-_GROSS_ERROR = 1e-3  # of the largest value
+REFERENCE_OF_FILES = "onnx_fp32"  # scenario that a file in other runtimes is compared with
 _ROWS_AND_CLASSES = 2  # axes of scores
 # Checked rows, None for a file → outputs, and notes or why there is no such form.
 TrialRun = Callable[[Any | None], tuple[Any, Mapping[str, str] | Statement]]
@@ -68,15 +66,16 @@ class OnnxForm:
         What was converted is run on the rows that conversions are compared on, and its parity is told too.
         """
         fitted = self.fitted
-        rows = None if fitted is None else fitted.checked_rows(fitted.rows(X))
+        checked = None if fitted is None else fitted.checked(X)
 
         def tell() -> Mapping[str, str] | Statement:
-            outputs, told = run(rows)
-            if fitted is None or isinstance(told, Statement):
+            outputs, told = run(None if checked is None else checked.rows())
+            if fitted is None or checked is None or isinstance(told, Statement):
                 return told
-            return {**told, **parity_notes(fitted, outputs, rows, title, exact=exact)}
+            compared = parity(fitted, outputs, checked, title, exact=exact)
+            return compared if isinstance(compared, Statement) else {**told, **compared}
 
-        own = () if fitted is None else (fitted.digest, digest_rows(rows))
+        own = () if fitted is None or checked is None else (fitted.digest, fitted.output, checked.digest)
         return notes_of(key_of(*key, self.sha256, *own), tell)
 
     def open(self, threads: int, profile: Path | None = None) -> Any:
@@ -108,6 +107,11 @@ class OnnxForm:
         """Return one label or value per row of a file's outputs."""
         return _labels(self.kind, self.output, self.classes, outputs)
 
+    def predictions_of(self, outputs: Any) -> Predictions:
+        """Return what outputs of a file say of its rows."""
+        scored = self.output in {"probabilities", "scores"}
+        return Predictions(labels=self.labels(outputs), probabilities=outputs if scored else None)
+
     def scenario(
         self,
         name: str,
@@ -126,50 +130,9 @@ class OnnxForm:
             size_source="onnx file",
             classifies=self.output != "values",
             load=load,
-            reference=self.fitted.reference if self.fitted else None,
+            reference=self.fitted.reference if self.fitted else REFERENCE_OF_FILES,
+            answers=self.fitted.answers if self.fitted else None,
         )
-
-
-class Agreement(NamedTuple):
-    """Distance of outputs from those of a reference, on the same rows."""
-
-    text: str
-    gross: bool
-
-
-def agreement(fitted: FittedModel | OnnxForm, outputs: Any, reference: Any) -> Agreement:
-    """Compare outputs with reference outputs of the same rows."""
-    import numpy as np
-
-    if fitted.output not in {"probabilities", "scores"}:
-        outputs, reference = fitted.labels(outputs), fitted.labels(reference)
-    if np.shape(outputs) != np.shape(reference):
-        shapes = f"{np.shape(outputs)} instead of {np.shape(reference)}"
-        raise ScenarioUnavailable(f"{fitted.kind} converts, but gives outputs of shape {shapes}")
-    n, told, gross = len(reference), list[str](), False
-    if symbol := _SYMBOLS.get(fitted.output):
-        largest = float(np.abs(np.asarray(outputs, dtype=np.float64) - reference).max())
-        probable = fitted.output == "probabilities"
-        most = _GROSS_PROBABILITY if probable else _GROSS_ERROR * float(np.abs(reference).max())
-        told, gross = [f"max {symbol} {largest:.2g}"], not largest <= most  # so that NaN is gross
-    if fitted.output == "values":
-        return Agreement(f"{told[0]} on {n} rows", gross)
-    differing = int((fitted.labels(outputs) != fitted.labels(reference)).sum())
-    return Agreement(", ".join([*told, f"{differing} of {n} labels differ"]), gross or differing > _GROSS_FLIPS * n)
-
-
-def parity_notes(fitted: FittedModel, outputs: Any, rows: Any, form: str, *, exact: bool = True) -> dict[str, str]:
-    """Return how far outputs are from the model's own, and a `warning` where a form that is exact disagrees grossly."""
-    text, gross = agreement(fitted, outputs, fitted.predict(rows))
-    return agreement_notes(text, fitted.library, form, gross=exact and gross)
-
-
-def agreement_notes(text: str, reference: str, form: str, *, gross: bool) -> dict[str, str]:
-    """Return how far outputs are from those of a reference, and a `warning` where that is too far."""
-    notes = {"parity": f"{text} from {reference}"}
-    if gross:
-        notes["warning"] = f"the {form} disagrees with {reference}: {text}"
-    return notes
 
 
 def converted_form(fitted: FittedModel, stored: CachedModel) -> OnnxForm:

@@ -75,7 +75,7 @@ def gpu_scenario(name: str, model: Any, X: Any, threads: int, access: OnnxGpuAcc
             f"this machine has a GPU ({gpus.name}), and the installed ONNX Runtime has no {asked.provider} "
             f"(only {', '.join(available)}): {_INSTALL}, or drop the scenario {name}"
         )
-    form = converted_form(fitted, convert_model(fitted, fitted.rows(X))) if fitted else fp32_file(model, X)
+    form = converted_form(fitted, convert_model(fitted, X)) if fitted else fp32_file(model, X)
     opened = partial(_open, access, asked, threads)
     conditions = {"tf32": asked.tf32, "provider": asked.provider, "gpu": gpus.name, "driver": gpus.driver}
     conditions |= {"threads": str(threads), "precision": asked.precision}

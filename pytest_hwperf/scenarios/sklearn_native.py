@@ -1,8 +1,10 @@
 """The fitted scikit-learn estimator as it is, with its thread pools limited."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from pytest_hwperf.scenarios.estimators import (
     nested_estimators,
     serialise,
 )
+from pytest_hwperf.scenarios.own_call import ESTIMATOR_ERRORS, describe_given, probabilities_of
 from pytest_hwperf.scenarios.threads import describe_pools, limit_threads, uncalibrated
 
 
@@ -26,12 +29,19 @@ def _scenario(model: Any, X: Any, threads: int) -> Scenario:
     return Scenario(
         name="sklearn_fp32",
         imports=tuple(sorted({type(part).__module__ for part in nested_estimators(model)})),
-        conditions={"threads": str(threads), "precision": _precision(fitted, X), "output": fitted.output},
+        conditions={
+            "threads": str(threads),
+            "precision": _precision(fitted, X),
+            "output": fitted.output,
+            "call": "predict",
+            "rows": describe_given(X),
+        },
         context={"model": fitted.digest, "thread pools": describe_pools(), **AS_TRAINED},
         model_bytes=serialise(model).written,
         size_source="joblib",
         classifies=fitted.classes is not None,
         load=partial(_load, fitted, threads),
+        answers=fitted.answers,
     )
 
 
@@ -39,25 +49,46 @@ sklearn_fp32 = uncalibrated(_scenario)
 
 
 def _load(fitted: FittedEstimator, threads: int) -> Predictor:
-    """Copy the estimator: a fresh process would use memory of its own for it."""
+    """Copy the estimator: a fresh process would use memory of its own for it.
+
+    The call is the user's own, `predict` on rows as they are given, and nothing of the copy is changed but its threads.
+    """
     model = deepcopy(fitted.model)
     for part in nested_estimators(model):
         if hasattr(part, "n_jobs"):
             part.n_jobs = threads
-        # It is fed arrays. With the names it would check and warn about them in every single call.
-        vars(part).pop("feature_names_in_", None)
-    call = model.predict_proba if fitted.output == "probabilities" else model.predict
-    return fitted.predictor(call, partial(limit_threads, threads), _stages(model, fitted.output))
+        if hasattr(part, "get_booster") and part.__sklearn_is_fitted__():
+            part.get_booster().set_param({"nthread": threads})  # what the estimator says does not reach it
+    return Predictor(
+        batches=fitted.given,
+        predict=_predict_of(model, threads),
+        labels=fitted.labels,
+        all_probabilities=partial(probabilities_of, model) if fitted.classes is not None else None,
+        scope=partial(limit_threads, threads),
+        stages=_stages(model, threads),
+    )
 
 
-def _stages(model: Any, output: str) -> tuple[CallStage, ...]:
+_THREADS = ("thread_count", "num_threads", "n_jobs")  # names under which a call takes a number of threads
+
+
+def _predict_of(model: Any, threads: int) -> Callable[[Any], Any]:
+    """Return `predict`, with the number of threads where it is an argument of the call alone, as in CatBoost."""
+    from sklearn.pipeline import Pipeline
+
+    last = model.steps[-1][1] if type(model) is Pipeline else model
+    found = next((name for name in _THREADS if name in signature(last.predict).parameters), None)
+    predict: Callable[[Any], Any] = model.predict
+    return predict if found is None else partial(predict, **{found: threads})
+
+
+def _stages(model: Any, threads: int) -> tuple[CallStage, ...]:
     """Return the transformers of a pipeline as one stage and its last step as the other; none of other models."""
     from sklearn.pipeline import Pipeline
 
     if type(model) is not Pipeline or len(model.steps) == 1:  # a subclass may call its steps otherwise
         return ()
-    last = last_step(model)
-    predict = last.predict_proba if output == "probabilities" else last.predict
+    predict = _predict_of(model.steps[-1][1], threads)
     return CallStage(name="preprocess", call=model[:-1].transform), CallStage(name="inference", call=predict)
 
 
@@ -71,7 +102,12 @@ def _precision(fitted: FittedEstimator, X: Any) -> str:
         first = weights[0] if isinstance(weights, list) else weights
         if isinstance(first, np.ndarray):
             return str(first.dtype)
-    outputs = np.asarray(fitted.predict(fitted.rows(X)[:1]))
+    names = [name for name in ("predict_proba", "predict") if hasattr(fitted.model, name)]
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            outputs = np.asarray(getattr(fitted.model, names[0])(fitted.given(X, 1)[0]))
+    except ESTIMATOR_ERRORS:
+        return "unknown"  # such as a vote by majority, which has the method and refuses it
     return str(outputs.dtype) if outputs.dtype.kind == "f" else "unknown"
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.messages import Statement, state
-from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, evenly_spaced, one_line
+from pytest_hwperf.scenarios.estimators import choose_rows_of, one_line
+from pytest_hwperf.scenarios.own_call import ESTIMATOR_ERRORS
 from pytest_hwperf.scenarios.profiles import OperatorTime, describe_operators
 from pytest_hwperf.scenarios.quantise import why_not_integer
 from pytest_hwperf.scenarios.threads import uncalibrated
@@ -23,7 +24,7 @@ from pytest_hwperf.scenarios.torch_eager import (
     profile_module,
     torch_threads,
 )
-from pytest_hwperf.scenarios.torch_modules import FittedModule, copy_of, inspect_module, size_of
+from pytest_hwperf.scenarios.torch_modules import MOST_CHECKED, FittedModule, copy_of, inspect_module, size_of
 
 _RUNS = 10  # under the profiler
 
@@ -49,7 +50,7 @@ torch_int8 = uncalibrated(_scenario)
 
 def quantised(fitted: FittedModule, rows: Any) -> tuple[Any, str]:
     """Return the INT8 form of a copy of the module, seen to compute in integers, and the operators that it executes."""
-    original, tried = copy_of(fitted), evenly_spaced(rows, fitted.checked)
+    original, tried = copy_of(fitted), choose_rows_of(rows, MOST_CHECKED)
     try:
         with warnings.catch_warnings(action="ignore"):  # that it will move to another package
             module = quantise_dynamically(deepcopy(original))

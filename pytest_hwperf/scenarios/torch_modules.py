@@ -2,28 +2,31 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
-from pytest_hwperf.records.contracts import CallStage, Predictor
+from pytest_hwperf.records.contracts import Predictions, Predictor
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem, install
 from pytest_hwperf.scenarios.estimators import (
-    ESTIMATOR_ERRORS,
+    CheckedRows,
     FittedModel,
     HashingFile,
     Output,
-    evenly_spaced,
-    inspect_estimator,
+    choose_rows_of,
+    digest_rows,
+    inspect_form,
     is_module,
     one_line,
     score_kind,
 )
+from pytest_hwperf.scenarios.own_call import ESTIMATOR_ERRORS, choose_checked
 
 TORCH_REFERENCE = "torch_fp32"  # what all scenarios of a module are compared with
+MOST_CHECKED = 64  # rows on which a form of a module is compared with it
 _PLAIN = (bool, int, float, str, type(None))  # attributes that belong to the structure of a module
 
 
@@ -31,9 +34,8 @@ _PLAIN = (bool, int, float, str, type(None))  # attributes that belong to the st
 class FittedModule(FittedModel):
     """A trained module of PyTorch; its classes are the positions of its scores."""
 
-    library = "PyTorch"
+    call = "the module"
     reference = TORCH_REFERENCE
-    checked = 64
 
     shape: tuple[int, ...]  # of a row
     dtype: str  # of a row: "float32", "int64" or "bool"
@@ -47,8 +49,25 @@ class FittedModule(FittedModel):
             )
         return rows
 
-    def predict(self, rows: Any) -> Any:
-        return predict_eagerly(self.model, rows)
+    def checked(self, X: Any) -> CheckedRows:
+        import numpy as np
+
+        rows = self.rows(X)
+        positions = choose_checked(rows, np.zeros(len(rows)), MOST_CHECKED)
+        chosen = np.ascontiguousarray(rows[positions])
+
+        def own() -> Predictions:
+            outputs = predict_eagerly(self.model, chosen)
+            scored = self.output in {"probabilities", "scores"}
+            return Predictions(labels=self.labels(outputs), probabilities=outputs if scored else None)
+
+        return CheckedRows(
+            digest=digest_rows(chosen),
+            positions=lambda: positions,
+            rows=lambda: chosen,
+            own=own,
+            rounded=lambda: "",
+        )
 
     def labels(self, outputs: Any) -> Any:
         import numpy as np
@@ -57,13 +76,10 @@ class FittedModule(FittedModel):
         return values.argmax(axis=1) if self.output in {"probabilities", "scores"} else values
 
     def predictor(
-        self,
-        predict: Callable[[Any], Any],
-        scope: Callable[[], AbstractContextManager[object]] = nullcontext,
-        stages: Sequence[CallStage] = (),
+        self, predict: Callable[[Any], Any], scope: Callable[[], AbstractContextManager[object]] = nullcontext
     ) -> Predictor:
         """Return a form that takes rows, whose classes have no names."""
-        made = FittedModel.predictor(self, predict, scope, stages)
+        made = FittedModel.predictor(self, predict, scope)
         return replace(made, unnamed_columns=self._columns)
 
     def _columns(self, outputs: Any) -> int | None:
@@ -73,8 +89,8 @@ class FittedModule(FittedModel):
 
 
 def inspect_model(model: Any, X: Any, scenario: str) -> FittedModel:
-    """Return the interface of an estimator or a module, and raise as `inspect_estimator` and `inspect_module` do."""
-    return inspect_module(model, X, scenario) if is_module(model) else inspect_estimator(model, X)
+    """Return the interface of an estimator or a module, and raise as `inspect_form` and `inspect_module` do."""
+    return inspect_module(model, X, scenario) if is_module(model) else inspect_form(model, X)
 
 
 def inspect_module(model: Any, X: Any, scenario: str) -> FittedModule:
@@ -83,7 +99,7 @@ def inspect_module(model: Any, X: Any, scenario: str) -> FittedModule:
     _require_module(model, scenario)
     _require_float32(model, scenario)
     rows = module_rows(X)
-    tried = evenly_spaced(rows, FittedModule.checked)
+    tried = choose_rows_of(rows, MOST_CHECKED)
     try:
         outputs = _only_tensor(model, predict_eagerly(model, tried))
     except ESTIMATOR_ERRORS as problem:

@@ -37,6 +37,14 @@ def fitted(name: str) -> Any:
         return _unfitted(name).fit(X, y)
 
 
+def formless(X: Any, kind: str = "centroids") -> Any:
+    """Return an estimator fitted on any rows: one that does not convert to ONNX, or one without an INT8 form."""
+    import numpy as np
+
+    with warnings.catch_warnings(action="ignore"):  # of columns that hold one value only
+        return _unfitted(kind).fit(X, np.arange(len(X)) % 2)
+
+
 def data_of(name: str) -> tuple[Any, Any, Any, Any]:
     """Return the data that the model of that name was fitted on."""
     return digits() if name in {"mlp", "scaled mlp", "linear svc of ten", "reduced svc of ten"} else breast_cancer()
@@ -46,7 +54,7 @@ def _unfitted(name: str) -> Any:
     from sklearn.decomposition import PCA
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, VotingClassifier
     from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
     from sklearn.neural_network import MLPClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -62,6 +70,7 @@ def _unfitted(name: str) -> Any:
         "forest": forest,
         "scaled forest": make_pipeline(StandardScaler(), forest),
         "boosting": HistGradientBoostingClassifier(max_iter=3),
+        "centroids": NearestCentroid(),
         "ridge": make_pipeline(StandardScaler(), Ridge()),
         "linear svc": make_pipeline(StandardScaler(), LinearSVC()),
         "linear svc of ten": LinearSVC(max_iter=30),

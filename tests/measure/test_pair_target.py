@@ -12,10 +12,10 @@ from itertools import count
 import numpy as np
 import pytest
 
-from pytest_hwperf.measure.accuracy import Predictions
 from pytest_hwperf.measure.pair_target import PairTarget, exact_samples, planted, ready_target
 from pytest_hwperf.measure.stream import OwnLoop, Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, subject_of_callable
+from pytest_hwperf.records.contracts import Predictions
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.evidence import EnergyWindow
 from pytest_hwperf.records.messages import Statement
@@ -148,7 +148,7 @@ def compared(
     subject = replace(
         subject, scenario="onnx_int8", reference="onnx_fp32", reference_predictions=predict, model_bytes=None
     )
-    samples, missing = exact_samples(subject, ours)
+    samples, missing, _ = exact_samples(subject, ours)
     return {sample.metric: [*sample.values] for sample in samples}, missing
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pytest_hwperf.measure.accuracy import Predictions
 from pytest_hwperf.measure.subjects import (
     LoadedSubject,
     Subject,
@@ -17,7 +16,7 @@ from pytest_hwperf.measure.subjects import (
     subject_of_callable,
     subject_of_scenario,
 )
-from pytest_hwperf.records.contracts import Predictor, Scenario
+from pytest_hwperf.records.contracts import Predictions, Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 
 X = np.arange(20, dtype="float32").reshape(10, 2)
@@ -134,34 +133,28 @@ def test_nan_outputs_of_a_scenario_are_refused(*, classifies: bool) -> None:
 
 
 def test_the_reference_predicts_the_same_rows() -> None:
-    subject = subject_of_scenario(fake_scenario(), X, None, 4, fake_scenario)
-    assert subject.reference == "onnx_fp32"
+    named = replace(fake_scenario(), reference="torch_fp32")
+    subject = subject_of_scenario(named, X, None, 4, fake_scenario)
+    assert subject.reference == "torch_fp32"
     assert reference_labels(subject) == [0] * 5 + [1] * 5
     assert not HELD
 
 
-def test_the_reference_is_itself_compared_with_the_original() -> None:
-    """With itself it would always agree."""
-    subject = subject_of_scenario(certain_scenario(), X, None, 4, fake_scenario)
-    assert ("sklearn_fp32", "onnx_fp32") == (reference_of(certain_scenario()), reference_of(fake_scenario()))
-    assert subject.reference == "sklearn_fp32"
+def test_the_models_own_call_is_the_reference_of_every_scenario() -> None:
+    """By the scenario's own word, or else by that of the scenario that knows the call: one of a project's own too."""
+    asked = list[int]()
 
+    def answers(rows: Any) -> Predictions:
+        asked.append(len(rows))
+        return Predictions(labels=np.full(len(rows), 7))
 
-def test_the_original_is_called_with_many_rows_at_once() -> None:
-    """Its rows do not depend on each other, and one at a time would take as long as measuring it."""
-    sizes = list[int]()
-
-    def noting(X: Any, batch_size: int) -> Sequence[Any]:
-        sizes.append(batch_size)
-        return batches_of(X, batch_size)
-
-    def original() -> Scenario:
-        predictor = replace(fake_predictor(), batches=noting)
-        return replace(fake_scenario(), name="sklearn_fp32", load=lambda: predictor)
-
-    subject = subject_of_scenario(certain_scenario(), X, None, 4, original)
-    assert len(reference_labels(subject)) == 10
-    assert sizes == [1024]
+    knowing = replace(fake_scenario(), answers=answers)
+    for scenario in (knowing, fake_scenario()):
+        subject = subject_of_scenario(scenario, X, None, 4, lambda: knowing)
+        assert "model.predict(X)" == subject.reference
+        assert [7] * 10 == reference_labels(subject)
+    assert [10, 10] == asked
+    assert "sklearn_fp32" == reference_of(fake_scenario())
 
 
 def test_probabilities_are_taken_of_every_row() -> None:

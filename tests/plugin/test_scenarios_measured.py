@@ -52,7 +52,8 @@ def test_scenarios_are_measured_where_the_model_has_a_form(project: pytest.Pytes
         + "@pytest.mark.hwbudget(latency_max_ms=60000, model_size_max_mb=1)\n"
         + "def test_it(hwperf, scenario):\n"
         + "    run = hwperf(scenario)\n"
-        + "    assert run.scenario == scenario.name and run.result.shape == (1, 3)\n",
+        + "    assert run.scenario == scenario.name\n"
+        + "    assert run.result.shape == ((1,) if scenario.name == 'sklearn_fp32' else (1, 3))\n",
         test_forest=MODEL.format(name="forest") + "def test_it(hwperf, scenario): hwperf(scenario, batch_size=10)",
         test_hand="""
         def test_it(hwperf, forest, hwperf_data):
@@ -69,11 +70,67 @@ def test_scenarios_are_measured_where_the_model_has_a_form(project: pytest.Pytes
     result.assert_outcomes(passed=6, skipped=1)
     for name in ("sklearn_fp32", "onnx_fp32", "onnx_int8"):
         result.stdout.fnmatch_lines([f"test_three.py::test_it*{name}*PASSED*"])
-    assert "against onnx_fp32 (flip_rate of onnx_int8, sklearn_fp32, probability_diff of " in told
-    assert "against sklearn_fp32 (flip_rate of onnx_fp32, probability_diff of onnx_fp32)" in told
+    assert "against model.predict(X) (flip_rate, probability_diff)" in told
     assert 2 == result.stdout.str().partition("= hwperf =")[2].count("skipped: ")
     result.stdout.fnmatch_lines(["budgets: *15 passed*"])
     result.stdout.re_match_lines([r"SKIPPED .*onnx_int8: .*TreeEnsembleClassifier.*"])
+
+
+DECIDES = """
+import json
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.neural_network import MLPClassifier
+
+X, y = make_classification(6000, weights=[.9], flip_y=.05, random_state=0)
+
+@pytest.fixture
+def hwperf_data(): return X[3000:], y[3000:]
+"""
+
+
+@pytest.mark.live
+def test_the_accuracy_of_a_threshold_is_that_of_its_own_decisions(pytester: pytest.Pytester) -> None:
+    """The argmax of its probabilities would be right for 90.5 % of the rows, and pass."""
+    pytester.makepyfile(
+        DECIDES
+        + """
+@pytest.fixture
+def hwperf_model(): return FixedThresholdClassifier(LogisticRegression(), threshold=.1).fit(X[:3000], y[:3000])
+@pytest.mark.hwbudget(accuracy_min=.85)
+@pytest.mark.hwscenarios("sklearn_fp32")
+def test_it(hwperf, scenario, hwperf_model):
+    run = hwperf(scenario, batch_size=512)
+    assert sum(run.sample("accuracy").values) / 3000 == hwperf_model.score(X[3000:], y[3000:])
+"""
+    )
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["accuracy 0.786 (*), limit >= 0.85; 3,000 examples, sklearn_fp32"])
+
+
+@pytest.mark.live
+def test_the_agreement_of_dynamic_int8_is_that_of_the_batch_that_is_measured(pytester: pytest.Pytester) -> None:
+    """It counts as many labels as the metric of the same run."""
+    pytester.makepyfile(
+        DECIDES
+        + """
+@pytest.fixture
+def hwperf_model(): return MLPClassifier((32, 32), max_iter=200, random_state=0).fit(X[:3000], y[:3000])
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.hwscenarios("onnx_int8_dynamic")
+@pytest.mark.parametrize("size", [1, 3000])
+def test_it(hwperf, scenario, size):
+    run = hwperf(scenario, batch_size=size)
+    flips = int(sum(run.sample("flip_rate").values))
+    assert f"{flips} of 3000 labels differ" in run.context["agreement"]
+    assert "from model.predict(X)" in run.context["agreement"]
+    assert "parity" not in run.context
+"""
+    )
+    run(pytester).assert_outcomes(passed=2)
 
 
 @pytest.mark.live

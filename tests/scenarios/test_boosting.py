@@ -165,6 +165,53 @@ def size_of(scenario: Any) -> tuple[str, int]:
     return scenario.size_source, scenario.model_bytes
 
 
+def test_a_booster_is_told_which_number_stands_for_a_missing_one() -> None:
+    """Every tenth row, which an even step would look at, has none."""
+    source, n = np.random.default_rng(0), 5120
+    X = source.random((n, 3))
+    absent = (np.arange(n) % 10 != 0) & (source.random(n) < 0.6)
+    X[absent, 0] = -999
+    y = ((X[:, 0] > 0.5) | absent).astype(int)
+    model = xgboost.XGBClassifier(missing=-999, n_estimators=20, n_jobs=1).fit(X, y)
+    scenario = xgboost_native(model, X=X)
+    assert "inplace_predict" == scenario.conditions["call"]
+    assert model.predict(X).tolist() == scenario.load().labels(outputs_of(scenario, X)).tolist()
+    assert y.tolist() == model.predict(X).tolist()
+
+
+def test_a_booster_is_given_rows_as_they_are() -> None:
+    """LightGBM splits seconds of a day in float64, and float32 rounds them to steps of 128."""
+    t = 1.7e9 + np.random.default_rng(0).uniform(0, 6000, 4000)[:, None]
+    y = (t[:, 0] // 100 % 2).astype(int)
+    model = lightgbm.LGBMClassifier(verbose=-1, n_jobs=1).fit(t, y)
+    scenario = lightgbm_native(model, X=t)
+    assert ("float64", "ndarray float64") == (scenario.conditions["precision"], scenario.conditions["rows"])
+    with warnings.catch_warnings(action="ignore"):  # of LightGBM about names of columns, which nobody gave
+        expected = model.predict(t)
+        assert (model.predict(t.astype(np.float32)) != expected).any()
+    assert expected.tolist() == scenario.load().labels(outputs_of(scenario, t)).tolist()
+
+
+def test_threads_reach_a_booster_that_was_fitted_with_others() -> None:
+    """And those of CatBoost, which takes them with each call."""
+    X = breast_cancer()[1]
+    loaded: Any = sklearn_fp32(booster("xgboost two"), X=X).load().predict
+    assert '"nthread":"1"' in loaded.__self__.get_booster().save_config().replace(" ", "")
+
+
+def test_catboost_of_three_classes_gives_one_label_a_row_in_the_threads_asked_for() -> None:
+    catboost = pytest.importorskip("catboost", reason="catboost is not installed")
+    X, test, y, _ = digits()
+    few = {"iterations": 5, "verbose": 0, "random_seed": 0, "allow_writing_files": False}
+    model = catboost.CatBoostClassifier(**few).fit(X[y < 3], y[y < 3])
+    scenario = sklearn_fp32(model, X=test, threads=2)
+    loaded: Any = scenario.load().predict
+    assert {"thread_count": 2} == loaded.keywords
+    assert model.predict(test)[:, 0].tolist() == scenario.load().labels(outputs_of(scenario, test)).tolist()
+    values = catboost.CatBoostRegressor(**few).fit(X, y)
+    assert not sklearn_fp32(values, X=test).classifies
+
+
 def test_the_users_estimator_keeps_its_threads() -> None:
     model = booster("xgboost two")
     before = model.get_booster().save_config()
@@ -193,7 +240,8 @@ def test_conversions_of_other_models_do_not_depend_on_it() -> None:
     X = breast_cancer()[1]
     onnx_fp32(booster("xgboost two"), X=X)
     assert () == registered()
-    keys = [cache_key_parts(conversion_of(kind), X) for kind in ("forest", "xgboost two")]
+    found = [conversion_of(kind) for kind in ("forest", "xgboost two")]
+    keys = [cache_key_parts(one, one.checked(X)) for one in found]
     assert [False, True] == [any(str(part).startswith("onnxmltools ") for part in key) for key in keys]
 
 

@@ -13,7 +13,7 @@ from unittest import SkipTest
 
 import numpy as np
 import pytest
-from fakes.fitted_models import data_of, fitted
+from fakes.fitted_models import data_of, fitted, formless
 
 from pytest_hwperf.records.contracts import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable, UsageProblem
@@ -29,7 +29,7 @@ class OfEstimator(ScenarioContract):
     """The contract with the network of ten classes."""
 
     kind = "mlp"
-    model_without_form = cached_property(lambda _: fitted("boosting"))
+    model_without_form: Any = cached_property(lambda self: formless(self.X))
     test_a_fresh_process_needs_its_imports_alone: Any = None  # below, for all of them in one process
 
     @cached_property
@@ -60,7 +60,7 @@ class TestRegressor(OfEstimator):
 
 class TestStaticInt8(OfEstimator):
     factory = staticmethod(onnx_int8_static)
-    model_without_form = cached_property(lambda _: fitted("forest"))
+    model_without_form = cached_property(lambda self: formless(self.X, "forest"))
     least_agreement = 0.96
 
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.scenarios import cache
-from pytest_hwperf.scenarios.estimators import inspect_estimator
+from pytest_hwperf.scenarios.estimators import inspect_form
 from pytest_hwperf.scenarios.onnx import convert_model, registered
 from pytest_hwperf.scenarios.quantise import onnx_int8_dynamic
 
@@ -51,8 +51,8 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
 
 
 def converted(work: ModuleType) -> cache.CachedModel:
-    fitted = inspect_estimator(work.model(), work.X)
-    return convert_model(fitted, fitted.rows(work.X))
+    fitted = inspect_form(work.model(), work.X)
+    return convert_model(fitted, work.X)
 
 
 def test_a_converter_that_has_changed_converts_again_and_one_that_has_not_gives_the_same(load: Load) -> None:
@@ -117,6 +117,6 @@ def test_a_converter_that_writes_what_no_runtime_runs_is_an_error(load: Load) ->
 
 def test_an_estimator_without_a_converter_is_no_error(load: Load) -> None:
     work = load()
-    fitted = inspect_estimator(Other().fit(work.X, work.X[:, 0]), work.X)
+    fitted = inspect_form(Other().fit(work.X, work.X[:, 0]), work.X)
     with pytest.raises(ScenarioUnavailable, match="Other does not convert to ONNX"):
-        convert_model(fitted, fitted.rows(work.X))
+        convert_model(fitted, work.X)

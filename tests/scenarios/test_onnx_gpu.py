@@ -73,7 +73,7 @@ def test_provider_board_and_driver_are_conditions(name: str, provider: str, prec
     scenario = prepare(name, access())
     expected = {"provider": provider, "gpu": "NVIDIA H100", "driver": "560.35.03", "precision": precision}
     assert expected == {key: scenario.conditions[key] for key in expected}
-    assert scenario.context["parity"].endswith("0 of 169 labels differ from scikit-learn")
+    assert scenario.context["parity"].endswith("0 of 169 labels differ from model.predict(X)")
 
 
 def test_calls_run_on_the_session_that_was_checked() -> None:

@@ -11,11 +11,12 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pytest_hwperf.records.contracts import Scenario, ScenarioFactory
+from pytest_hwperf.records.contracts import Predictions, Scenario, ScenarioFactory
 from pytest_hwperf.records.errors import MeasurementError, ScenarioUnavailable
-from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator
+from pytest_hwperf.records.messages import cause_of
+from pytest_hwperf.scenarios.agreement import agreement
+from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_form
 from pytest_hwperf.scenarios.onnx import convert_model, convert_with_skl2onnx, onnx_fp32
-from pytest_hwperf.scenarios.onnx_file import agreement
 from pytest_hwperf.scenarios.ort import check_providers, open_session
 
 pytestmark = pytest.mark.live
@@ -85,7 +86,7 @@ def test_conditions_and_context_say_how_it_runs() -> None:
         "output": "probabilities",
     }
     assert {"model", "parity", "providers"} == set(scenario.context)
-    assert scenario.context["parity"].endswith("0 of 169 labels differ from scikit-learn")
+    assert scenario.context["parity"].endswith("0 of 169 labels differ from model.predict(X)")
     assert "CPUExecutionProvider" == scenario.context["providers"]
     assert ("onnxruntime",) == scenario.imports
     assert "onnx file" == scenario.size_source
@@ -101,8 +102,8 @@ def test_the_session_has_the_threads_that_were_asked_for() -> None:
 
 
 def converted_path(name: str) -> Path:
-    one = inspect_estimator(fitted(name), data_of(name)[1])
-    return convert_model(one, one.rows(data_of(name)[1])).path
+    one = inspect_form(fitted(name), data_of(name)[1])
+    return convert_model(one, data_of(name)[1]).path
 
 
 def test_only_the_asked_output_is_computed() -> None:
@@ -124,8 +125,8 @@ def test_another_provider_is_refused() -> None:
 @pytest.mark.usefixtures("as_installed")
 def test_a_second_time_nothing_is_converted() -> None:
     X = breast_cancer()[0][:50]
-    one, converter = inspect_estimator(fitted("logistic"), X), CountingConverter()
-    first, second = (convert_model(one, one.rows(X), converter) for _ in range(2))
+    one, converter = inspect_form(fitted("logistic"), X), CountingConverter()
+    first, second = (convert_model(one, X, converter) for _ in range(2))
     assert [True] == converter.forms
     assert first == second
     assert "on 50 rows" not in first.notes["parity"]
@@ -133,11 +134,11 @@ def test_a_second_time_nothing_is_converted() -> None:
 
 def test_a_damaged_model_is_converted_again() -> None:
     X = breast_cancer()[0][:51]
-    one, converter = inspect_estimator(fitted("logistic"), X), CountingConverter()
-    first = convert_model(one, one.rows(X), converter)
+    one, converter = inspect_form(fitted("logistic"), X), CountingConverter()
+    first = convert_model(one, X, converter)
     content = first.path.read_bytes()
     first.path.write_bytes(content[:-1])
-    again = convert_model(one, one.rows(X), converter)
+    again = convert_model(one, X, converter)
     assert [True, True] == converter.forms
     assert content == again.path.read_bytes()
 
@@ -153,17 +154,17 @@ def test_a_known_model_needs_no_runtime_until_it_is_loaded(monkeypatch: pytest.M
 
 
 def test_an_estimator_that_does_not_convert_is_unavailable_in_one_line() -> None:
-    with pytest.raises(ScenarioUnavailable, match="HistGradientBoostingClassifier does not convert") as refused:
-        prepare("boosting")
+    with pytest.raises(ScenarioUnavailable, match="NearestCentroid does not convert") as refused:
+        prepare("centroids")
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 320
 
 
 def test_a_model_that_the_runtime_refuses_is_unavailable() -> None:
     X = breast_cancer()[1]
-    one = inspect_estimator(fitted("logistic"), X)
+    one = inspect_form(fitted("logistic"), X)
     with pytest.raises(ScenarioUnavailable, match="converts, but ONNX Runtime does not run it"):
-        convert_model(one, one.rows(X)[:3], write_what_no_runtime_knows)
+        convert_model(one, X[:3], write_what_no_runtime_knows)
 
 
 def write_what_no_runtime_knows(_one: FittedEstimator, _avoided: frozenset[str]) -> bytes:
@@ -177,49 +178,62 @@ def write_what_no_runtime_knows(_one: FittedEstimator, _avoided: frozenset[str])
     return content
 
 
-def test_a_gross_disagreement_is_warned_about() -> None:
-    """The other model's labels are all turned round."""
+def test_a_form_that_answers_otherwise_is_none() -> None:
+    """The other model's labels are all turned round: the reason names the share and a row."""
     X, _, y, _ = breast_cancer()
     one, other = (
-        inspect_estimator(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, labels), X)
-        for labels in (y, 1 - y)
+        inspect_form(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, labels), X) for labels in (y, 1 - y)
     )
-    stored = convert_model(one, one.rows(X), lambda _one, avoided: convert_with_skl2onnx(other, avoided))
-    assert "disagrees with scikit-learn" in stored.notes["warning"]
+    with pytest.raises(ScenarioUnavailable, match=r"labels differ, such as row 0: 1 instead of 0") as refused:
+        convert_model(one, X, lambda _one, avoided: convert_with_skl2onnx(other, avoided))
+    assert "other answers" == cause_of(refused.value).kind
+
+
+def own(labels: Any, probabilities: Any = None) -> Predictions:
+    return Predictions(labels=np.asarray(labels), probabilities=probabilities)
 
 
 def test_agreement_of_probabilities_counts_labels() -> None:
-    one = inspect_estimator(fitted("logistic"), breast_cancer()[1])
+    one = inspect_form(fitted("logistic"), breast_cancer()[1])
     reference = np.array([[0.6, 0.4]] * 100)
     outputs = reference.copy()
     reference[0] = [0.501, 0.499]
     outputs[0] = [0.499, 0.501]  # 0.002 off, and another label: one of 100, the most that rounding is believed to do
+    answers = own(reference.argmax(axis=1), reference)
 
-    found = agreement(one, outputs, reference)
-    assert "max |Δp| 0.002, 1 of 100 labels differ" == found.text
-    assert not found.gross
-    assert agreement(one, outputs[:50], reference[:50]).gross  # one of 50
-    assert agreement(one, reference - 0.02, reference).gross  # no label differs
-    assert agreement(one, np.full_like(reference, np.nan), reference).gross
+    found = agreement(one, outputs, answers)
+    assert "max |Δp| 0.002, 1 of 100 labels differ, such as row 0: 1 instead of 0" == found.text
+    assert (1, False) == (found.others, found.gross)
+    assert agreement(one, outputs[:50], own(answers.labels[:50], reference[:50])).gross  # one of 50
+    assert agreement(one, reference - 0.02, answers).gross  # no label differs
+    assert agreement(one, np.full_like(reference, np.nan), answers).gross
+
+
+def test_a_tie_that_rounding_breaks_is_no_other_answer() -> None:
+    one = inspect_form(fitted("logistic"), breast_cancer()[1])
+    reference = np.array([[0.5, 0.5]] * 10)
+    found = agreement(one, np.add(reference, [0.0, 1e-7]), own([0] * 10, reference))
+    assert (10, False) == (found.others, found.gross)
 
 
 def test_agreement_of_labels_counts_them() -> None:
-    one = inspect_estimator(fitted("linear svc"), breast_cancer()[1])
-    found = agreement(one, np.array([0, 1, 1]), np.array([0, 1, 0]))
-    assert "1 of 3 labels differ" == found.text
+    one = inspect_form(fitted("linear svc"), breast_cancer()[1])
+    found = agreement(one, np.array([0, 1, 1]), own([0, 1, 0]))
+    assert "1 of 3 labels differ, such as row 2: 1 instead of 0" == found.text
     assert found.gross
 
 
-def test_agreement_of_values_is_relative_to_the_largest() -> None:
+def test_agreement_of_values_is_relative_to_their_span() -> None:
     X, _, y, _ = breast_cancer()
-    one = inspect_estimator(LinearRegression().fit(X, y), X)
-    # 0.001 of 10 is a tenth of the bound of 10 · 1e-3; 0.1 is ten times as much.
-    assert "max |Δ| 0.001 on 2 rows" == agreement(one, np.array([[1.001], [10]]), np.array([1, 10])).text
-    assert not agreement(one, np.array([[1.001], [10]]), np.array([1, 10])).gross
-    assert agreement(one, np.array([[1.1], [10]]), np.array([1, 10])).gross
+    one = inspect_form(LinearRegression().fit(X, y), X)
+    # The span is 9: 0.001 is a ninth of the bound of 9 · 1e-3, and 0.1 is eleven times as much.
+    near = agreement(one, np.array([[1.001], [10]]), own([1.0, 10.0]))
+    assert "max |Δ| 0.001, 0 of 2 values differ" == near.text
+    assert not near.gross
+    assert agreement(one, np.array([[1.1], [10]]), own([1.0, 10.0])).gross
 
 
 def test_outputs_of_another_shape_are_unavailable() -> None:
-    one = inspect_estimator(fitted("logistic"), breast_cancer()[1])
+    one = inspect_form(fitted("logistic"), breast_cancer()[1])
     with pytest.raises(ScenarioUnavailable, match=r"outputs of shape \(2, 1\) instead of \(2, 2\)"):
-        agreement(one, np.zeros((2, 1)), np.zeros((2, 2)))
+        agreement(one, np.zeros((2, 1)), own([0, 0], np.zeros((2, 2))))

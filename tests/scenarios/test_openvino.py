@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakes.fitted_models import breast_cancer, data_of, fitted
+from fakes.fitted_models import breast_cancer, data_of, fitted, formless
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.host import extras
@@ -40,7 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 class OfEstimator(ScenarioContract):
     kind = "mlp"
     test_a_fresh_process_needs_its_imports_alone: Any = None  # below
-    model_without_form: Any = cached_property(lambda _: fitted("forest"))
+    model_without_form: Any = cached_property(lambda self: formless(self.X, "forest"))
     model = cached_property(lambda self: fitted(self.kind))
     X = cached_property(lambda self: data_of(self.kind)[1][:50])
     X_calibration = cached_property(lambda self: data_of(self.kind)[0][:96])
@@ -134,11 +134,11 @@ def compiled_as_f32(compile_model: Any, model: Any, hint: str, threads: int, **g
 
 def stored(kind: str) -> str:
     """Return the path of the ONNX form of an estimator."""
-    from pytest_hwperf.scenarios.estimators import inspect_estimator
+    from pytest_hwperf.scenarios.estimators import inspect_form
     from pytest_hwperf.scenarios.onnx import convert_model
 
-    one = inspect_estimator(fitted(kind), data_of(kind)[1])
-    return str(convert_model(one, one.rows(data_of(kind)[1])).path)
+    one = inspect_form(fitted(kind), data_of(kind)[1])
+    return str(convert_model(one, data_of(kind)[1]).path)
 
 
 def test_the_precision_is_a_condition_and_what_ran_is_told() -> None:
@@ -153,7 +153,7 @@ def test_the_precision_is_a_condition_and_what_ran_is_told() -> None:
         "precision": "float32",
     }
     assert "FullyConnected f32" in scenario.context["operators"]
-    assert scenario.context["parity"].endswith("0 of 512 labels differ from scikit-learn")
+    assert scenario.context["parity"].endswith("0 of 597 labels differ from model.predict(X)")
 
 
 def test_fp32_is_fp32_where_openvino_would_take_bf16() -> None:

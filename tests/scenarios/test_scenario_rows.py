@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from pytest_hwperf.records.errors import MeasurementError
-from pytest_hwperf.scenarios.estimators import digest_rows, evenly_spaced, matrix, split_batches
+from pytest_hwperf.records.errors import HwperfError, MeasurementError, ScenarioUnavailable
+from pytest_hwperf.scenarios.estimators import digest_rows, matrix, split_batches
+from pytest_hwperf.scenarios.own_call import choose_checked
 from pytest_hwperf.scenarios.quantise import count_shared
 
 
@@ -27,21 +28,21 @@ def test_numbers_become_contiguous_float32() -> None:
         assert rows.flags.c_contiguous
 
 
-NO_MATRICES: list[tuple[Any, str]] = [
-    (np.empty((0, 3)), "no rows"),
-    (np.ones(3), r"shape \(3,\)"),
-    ([["a", "b"]], "not numbers"),
-    (pd.DataFrame({"a": ["x"], "b": [1]}), "not numbers"),
-    ([[1.0, np.inf]], "infinite"),
-    ([[1e39]], "beyond the range of float32"),
-    (csr_matrix([[1.0, 0.0]]), "sparse"),
+NO_MATRICES: list[tuple[Any, str, type[HwperfError]]] = [
+    (np.empty((0, 3)), "no rows", MeasurementError),
+    (csr_matrix([[1.0, 0.0]]), "sparse", MeasurementError),
+    (np.ones(3), r"shape \(3,\)", ScenarioUnavailable),
+    ([["a", "b"]], "not numbers", ScenarioUnavailable),
+    (pd.DataFrame({"a": ["x"], "b": [1]}), "not numbers", ScenarioUnavailable),
+    ([[1.0, np.inf]], "infinite", ScenarioUnavailable),
+    ([[1e39]], "beyond the range of float32", ScenarioUnavailable),
 ]
 
 
 def test_what_is_no_matrix_of_numbers_is_refused() -> None:
-    """Missing numbers stay: whether NaN is refused is the estimator's matter."""
-    for X, sentence in NO_MATRICES:
-        with pytest.raises(MeasurementError, match=sentence):
+    """What the model itself may take is a skip. Missing numbers stay: whether NaN is refused is its matter."""
+    for X, sentence, kind in NO_MATRICES:
+        with pytest.raises(kind, match=sentence):
             matrix(X)
     assert [[False, True]] == np.isnan(matrix([[1.0, np.nan]])).tolist()
 
@@ -62,10 +63,21 @@ def test_a_batch_size_that_is_no_number_of_rows_is_refused() -> None:
             split_batches(matrix([[1.0]]), size)
 
 
-def test_chosen_rows_are_spread_over_the_whole() -> None:
-    # 3 of 9: positions 0, 9/3 and 18/3.
-    assert [[0], [3], [6]] == evenly_spaced(matrix([[i] for i in range(9)]), 3).tolist()
-    assert 9 == len(evenly_spaced(matrix([[i] for i in range(9)]), 100))
+def test_every_kind_of_row_is_among_the_chosen_ones() -> None:
+    """One of 5,000 rows has the missing value, one the rare category, one the rare class, and two the extremes."""
+    rows, labels = np.random.default_rng(1).normal(size=(5000, 3)), np.zeros(5000, dtype=int)
+    rows[:, 2] = np.arange(5000) % 2
+    rows[1234, 2], rows[17, 0], rows[4001, 1], labels[2999] = 7, np.nan, -1e9, 1
+    chosen = choose_checked(rows, labels, 100)
+    assert 100 == len(set(chosen.tolist()))
+    assert {1234, 17, 4001, 2999, int(np.nanargmax(rows[:, 0]))} <= set(chosen.tolist())
+    assert chosen.tolist() == sorted(chosen.tolist()) == choose_checked(rows, labels, 100).tolist()
+    assert list(range(9)) == choose_checked(rows[:9], labels[:9], 100).tolist()
+
+
+def test_rows_are_not_chosen_at_an_even_step() -> None:
+    chosen = choose_checked(np.zeros((5000, 1)), np.zeros(5000), 100)
+    assert 1 < len(set(np.diff(chosen)))
 
 
 def test_shared_rows_are_counted_whatever_the_sign_of_zero() -> None:

@@ -27,17 +27,16 @@ def prepare(name: str, threads: int = 1) -> Scenario:
     return factory(fitted(name), X=data_of(name)[1], threads=threads)
 
 
-OUTPUTS = {"logistic": "probabilities", "mlp": "probabilities", "linear svc": "labels", "ridge": "values"}
+OUTPUTS = {"logistic": "labels", "mlp": "labels", "linear svc": "labels", "text labels": "labels", "ridge": "values"}
 
 
-def test_outputs_and_labels_are_the_estimators_own() -> None:
-    for name, output in {**OUTPUTS, "text labels": "probabilities"}.items():
+def test_outputs_and_labels_are_those_of_predict() -> None:
+    for name, output in OUTPUTS.items():
         model, X = fitted(name), data_of(name)[1]
         scenario = prepare(name)
         predictor = scenario.load()
         outputs = predictor.predict(predictor.batches(X, len(X))[0])
-        expected = model.predict_proba(X) if output == "probabilities" else model.predict(X)
-        assert np.array_equal(expected, outputs)
+        assert np.array_equal(model.predict(X), outputs)
         assert np.array_equal(model.predict(X), predictor.labels(outputs))
         assert (output, name != "ridge") == (scenario.conditions["output"], scenario.classifies)
 
@@ -101,23 +100,25 @@ def test_context_and_imports_say_what_is_behind() -> None:
     assert "1" == scenario.conditions["threads"]
 
 
-def test_a_model_fitted_on_a_frame_is_fed_arrays_without_a_warning() -> None:
+def test_a_model_fitted_on_a_frame_is_given_frames_without_a_warning() -> None:
     """Warnings are errors here, as they are in many users' tests."""
     X, test, y, _ = breast_cancer()
     frame = pd.DataFrame(X).rename(columns=str)
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame, y)
     predictor = sklearn_fp32(model, X=frame).load()
 
-    outputs = predictor.predict(predictor.batches(pd.DataFrame(test, columns=frame.columns), 4)[0])
-    assert (4, 2) == outputs.shape
-    assert hasattr(model, "feature_names_in_")
-    with pytest.raises(MeasurementError, match="same columns in the same order"):
-        predictor.batches(frame[frame.columns[::-1]], 4)
+    batch = predictor.batches(pd.DataFrame(test, columns=frame.columns), 4)[0]
+    assert isinstance(batch, pd.DataFrame)
+    assert (4,) == predictor.predict(batch).shape
+    with pytest.raises(UsageProblem, match="does not take a row of X as it is"):
+        sklearn_fp32(model, X=frame[frame.columns[::-1]])
 
 
 def test_other_widths_are_refused() -> None:
+    with pytest.raises(UsageProblem, match="does not take a row of X as it is"):
+        sklearn_fp32(fitted("logistic"), X=np.ones((3, 2)))
     with pytest.raises(MeasurementError, match="has 2 columns, and Pipeline was prepared for 30"):
-        prepare("logistic").load().batches(np.ones((3, 2)), 1)
+        inspect_estimator(fitted("logistic"), breast_cancer()[1]).rows(np.ones((3, 2)))
 
 
 def test_missing_numbers_are_refused_where_the_estimator_refuses_them() -> None:
@@ -126,8 +127,6 @@ def test_missing_numbers_are_refused_where_the_estimator_refuses_them() -> None:
     holed[0, 0] = np.nan
     tolerant = HistGradientBoostingClassifier(max_iter=2).fit(holed, y)
     assert len(X) == len(sklearn_fp32(tolerant, X=holed).load().batches(holed, 1))
-    with pytest.raises(MeasurementError, match="1 of 400 rows of X hold NaN"):
-        prepare("logistic").load().batches(holed, 1)
     with pytest.raises(MeasurementError, match="1 of 400 rows of X hold NaN"):
         sklearn_fp32(fitted("logistic"), X=holed)
 
@@ -147,12 +146,12 @@ def test_what_is_no_fitted_estimator_is_a_usage_problem() -> None:
             sklearn_fp32(model, X=breast_cancer()[1])
 
 
-def test_a_model_that_takes_no_matrix_is_unavailable() -> None:
+def test_a_model_that_takes_frames_alone_is_given_them() -> None:
     X, _, y, _ = breast_cancer()
     frame = pd.DataFrame(X).rename(columns=str)
     by_name = make_pipeline(ColumnTransformer([("a", StandardScaler(), ["0", "1"])]), LogisticRegression())
-    with pytest.raises(ScenarioUnavailable, match="does not take a row of X as float32 matrix"):
-        sklearn_fp32(by_name.fit(frame, y), X=frame)
+    predictor = sklearn_fp32(by_name.fit(frame, y), X=frame).load()
+    assert np.array_equal(by_name.predict(frame), predictor.predict(predictor.batches(frame, 400)[0]))
 
 
 def test_several_labels_per_row_are_unavailable() -> None:
@@ -188,7 +187,7 @@ def test_the_same_search_fitted_twice_is_the_same_model() -> None:
 def test_outputs_keep_several_values_per_row() -> None:
     X, _, y, _ = breast_cancer()
     regressor = inspect_estimator(LinearRegression().fit(X, np.column_stack([y, 2 * y])), X)
-    assert (400, 2) == regressor.labels(regressor.predict(X)).shape
+    assert (400, 2) == regressor.labels(regressor.model.predict(X)).shape
 
 
 def test_a_foreign_error_becomes_one_line_that_names_the_first_of_several() -> None:
@@ -203,25 +202,16 @@ def test_a_foreign_error_becomes_one_line_that_names_the_first_of_several() -> N
 
 
 def test_a_pipeline_has_stages_that_make_its_call() -> None:
-    """Transformers, then the last step; what makes labels of its outputs follows the call."""
+    """Transformers, then the last step."""
     train, X, y, _ = breast_cancer()
     model = make_pipeline(StandardScaler(), FunctionTransformer(), LogisticRegression()).fit(train, y)
     predictor = sklearn_fp32(model, X=X).load()
     batch = predictor.batches(X, 8)[0]
-    first, second, last = predictor.stages
+    first, second = predictor.stages
     outputs = second.call(first.call(batch))
-    assert ["preprocess", "inference", "postprocess"] == [first.name, second.name, last.name]
-    assert [False, False, True] == [first.is_after, second.is_after, last.is_after]
+    assert ["preprocess", "inference"] == [first.name, second.name]
     assert np.array_equal(predictor.predict(batch), outputs)
-    assert np.array_equal(model.predict(X[:8]), last.call(outputs))
-
-
-def test_a_pipeline_without_probabilities_has_stages_too() -> None:
-    train, X, y, _ = breast_cancer()
-    predictor = sklearn_fp32(make_pipeline(StandardScaler(), LinearRegression()).fit(train, y), X=X).load()
-    batch = predictor.batches(X, 8)[0]
-    first, second, _ = predictor.stages
-    assert np.array_equal(predictor.predict(batch), second.call(first.call(batch)))
+    assert np.array_equal(model.predict(X[:8]), outputs)
 
 
 def test_an_estimator_in_one_piece_has_no_stages() -> None:
