@@ -78,8 +78,8 @@ def test_a_failed_call_is_counted_and_does_not_end_the_load() -> None:
 @pytest.mark.parametrize(
     ("load", "waits"),
     [
-        (Load(kind="server", qps=1000, seconds=60), "local.sleep"),
-        (Load(kind="server", qps=1000, seconds=60, in_flight=2), "local.sleep"),
+        (Load(kind="server", qps=1000, seconds=60), "local.RealClock.sleep"),
+        (Load(kind="server", qps=1000, seconds=60, in_flight=2), "local.RealClock.sleep"),
         (Load(kind="concurrency", in_flight=2, seconds=600), "local.Future.result"),
     ],
 )

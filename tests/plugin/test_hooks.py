@@ -53,14 +53,17 @@ def test_a_session_that_measures_nothing_says_that_it_wrote_no_report(pytester: 
 
 
 def functions_called(pytester: pytest.Pytester, tests: int, *options: str) -> Counter[str]:
-    """Run tests that nothing measures; count the Python functions that were called, ours by their place."""
+    """Run tests that nothing measures; count the Python functions that were called, ours by their place.
+
+    Other packages than the plugin work once a session, the longer the more modules are loaded.
+    """
     pytester.makepyfile(test_it="".join(f"def test_{number}(): pass\n" for number in range(tests)))
     called, before = Counter[str](), sys.getprofile()
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call":
             name = str(frame.f_globals.get("__name__"))
-            called["ours" if name.startswith("pytest_hwperf") else frame.f_code.co_name] += 1
+            called["ours" if name.startswith("pytest_hwperf.plugin") else frame.f_code.co_name] += 1
 
     sys.setprofile(note)
     try:

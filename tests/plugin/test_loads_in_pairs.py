@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -64,8 +65,7 @@ class Turner(Connection):
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """What both sides and their loads go by."""
     found = Clock(5)
-    monkeypatch.setattr(local, "perf_counter", found)
-    monkeypatch.setattr(local, "sleep", found.sleep)
+    monkeypatch.setattr(local, "RealClock", SimpleNamespace(perf_counter=found, sleep=found.sleep))
     monkeypatch.setattr("pytest_hwperf.measure.pair_target.perf_counter_ns", lambda: round(1e9 * found()))
     return found
 
