@@ -57,7 +57,7 @@ FAKES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # name → conftest.py and
     "mocker monotonic": (_PATCHED.format('"time.monotonic", return_value=1.0'), ()),
     "mocker perf_counter_ns": (_PATCHED.format('"time.perf_counter_ns", return_value=42'), ()),
     "mocker random": (_PATCHED.format('"random.Random"'), ()),
-    "mocker secrets": (_PATCHED.format('"secrets.token_hex", return_value="00"'), ()),
+    "mocker urandom": (_PATCHED.format('"os.urandom", return_value=b"0" * 8'), ()),
     "mocker socket": (_PATCHED.format('"socket.socket"'), ()),
     "mocker selectors": (_PATCHED.format('"selectors.DefaultSelector"'), ()),
     "freezegun": (_WITH.format(_FREEZE, 'freeze_time("2026-01-01")'), ()),

@@ -17,7 +17,6 @@ import os
 import pathlib
 import platform
 import random
-import secrets
 import select
 import selectors
 import shutil
@@ -29,14 +28,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from enum import Enum
 from operator import itemgetter
 from types import BuiltinFunctionType, ModuleType
+from typing import cast
 
 _TABLE: tuple[ModuleType, ...] = (
     *(builtins, dt, glob, importlib, importlib.metadata, io, json, os, os.path, pathlib, platform, random),
-    *(secrets, select, selectors, shutil, signal, socket, subprocess, tempfile, time),
+    *(select, selectors, shutil, signal, socket, subprocess, tempfile, time),
 )
 _OWN = __name__.partition(".")[0] + "."
 _START_THREAD = _thread.start_new_thread
@@ -68,23 +67,25 @@ def wall_clock() -> dt.datetime:
 _REAL_DATETIME = dt.datetime
 
 
-@dataclass(slots=True, eq=False)
+# Plain classes: a session that measures nothing loads this file too, and dataclasses take a millisecond to make.
 class _Place:
     """A module, a class or the table of loaded modules, with what it held."""
 
-    owner: object
-    real: Mapping[str, object]
-    held: Mapping[str, object]  # what it holds now, which changes by itself
-    is_class: bool = False
-    _size: int = field(init=False)
-    _read: Callable[[Mapping[str, object]], tuple[object, ...]] = field(init=False)
-    _values: tuple[object, ...] = field(init=False)
+    __slots__ = ("_read", "_size", "_values", "held", "is_class", "owner", "real")
 
-    def __post_init__(self) -> None:
-        self._size = len(self.held)
-        names = [*self.real]
-        self._read = itemgetter(names[0], *names)  # of one name alone it would return no tuple
-        self._values = self._read(self.real)
+    def __init__(
+        self, owner: object, real: Mapping[str, object], held: Mapping[str, object], class_size: int | None = None
+    ) -> None:
+        """Take what it holds now, `held`, which changes by itself, what of it is real, and how much a class held."""
+        self.owner = owner
+        self.real = real
+        self.held = held
+        self.is_class = class_size is not None
+        self._size = class_size
+        names = [*real]
+        # Of one name alone it would return no tuple.
+        self._read: Callable[[Mapping[str, object]], tuple[object, ...]] = itemgetter(names[0], *names)
+        self._values = self._read(real)
 
     def differs(self) -> bool:
         """Whether it holds anything else; what is the same is compared by its identity."""
@@ -107,14 +108,17 @@ class _Place:
                 yield _Fake(self.owner, name, self.held[name], _ABSENT)
 
 
-@dataclass(slots=True, eq=False)
 class _Fake:
     """What stands in one place for something real."""
 
-    owner: object
-    name: str
-    fake: object
-    real: object
+    __slots__ = ("fake", "name", "owner", "real")
+
+    def __init__(self, owner: object, name: str, fake: object, real: object) -> None:
+        """Know both, and where they stand."""
+        self.owner = owner
+        self.name = name
+        self.fake = fake
+        self.real = real
 
     def put(self, value: object) -> None:
         if isinstance(self.owner, dict):
@@ -128,50 +132,65 @@ class _Fake:
             setattr(self.owner, self.name, value)
 
 
-@dataclass(slots=True)
 class _Library:
     """What is known of Python's library: what was noted, whose turn it is, and what was found at the last look."""
 
-    places: list[_Place] = field(default_factory=list)
-    own: dict[str, tuple[ModuleType, dict[str, object]]] = field(default_factory=dict)  # modules of this package
-    finders: list[object] = field(default_factory=list)  # of modules, when there was no fake
-    their_finders: list[object] = field(default_factory=list)
-    loaded: int = 0  # how many modules there were when those of this package were noted
-    at_work: bool = False
-    aside: list[_Fake] = field(default_factory=list)
-    seen: tuple[object, ...] = ()  # what `aside` was made of
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        # What the library held, until the first look needs the places.
+        self.noted: list[tuple[object, dict[str, object]]] = []
+        self.places: list[_Place] = []
+        self.own: dict[str, tuple[ModuleType, dict[str, object]]] = {}  # modules of this package
+        self.finders: list[object] = []  # of modules, when there was no fake
+        self.their_finders: list[object] = []
+        self.loaded = 0  # how many modules there were when those of this package were noted
+        self.at_work = False
+        self.aside: list[_Fake] = []
+        self.seen: tuple[object, ...] = ()  # what `aside` was made of
 
 
 _LIBRARY = _Library()
 
 
 def note() -> None:
-    """Note what stands in every place now as what is real: when this is loaded, and when this package watches calls."""
-    modules = {name: module for name, module in sys.modules.items() if module in _TABLE}
+    """Note what stands in every place now as what is real: when this is loaded, and when this package watches calls.
+
+    A session that measures nothing pays for the copies alone.
+    """
+    modules = [*_TABLE, sys.modules[__name__]]
+    contents = [(module, dict(_contents(module))) for module in modules]
     classes = {
         id(one): one
-        for module in _TABLE
-        for one in _contents(module).values()
+        for module, held in contents
+        if module in _TABLE
+        for one in held.values()
         if isinstance(one, type) and one.__flags__ & _HEAP and not one.__flags__ & _IMMUTABLE
         if not issubclass(one, BaseException | Enum)
     }
-    here = sys.modules[__name__]
-    _LIBRARY.places = [
-        *(_place(module) for module in (*_TABLE, here)),
-        *(_place_of_class(one) for one in classes.values()),
-        _Place(sys.modules, modules, sys.modules),
+    loaded: dict[str, object] = {name: module for name, module in sys.modules.items() if module in _TABLE}
+    _LIBRARY.noted = [
+        *contents,
+        *((one, dict(vars(one))) for one in classes.values()),
+        (sys.modules, loaded),
     ]
     _note_own()
 
 
-def _place(module: ModuleType) -> _Place:
-    held = _contents(module)
-    return _Place(module, {name: value for name, value in held.items() if _can_be_faked(value)}, held)
+def _places() -> list[_Place]:
+    """Return every place, made of what was noted."""
+    if _LIBRARY.noted:
+        _LIBRARY.places = [_place(owner, noted) for owner, noted in _LIBRARY.noted]
+        _LIBRARY.noted = []
+    return _LIBRARY.places
 
 
-def _place_of_class(one: type) -> _Place:
-    real = {name: value for name, value in vars(one).items() if _can_be_faked(value)}
-    return _Place(one, real or {"__module__": vars(one)["__module__"]}, vars(one), is_class=True)
+def _place(owner: object, noted: dict[str, object]) -> _Place:
+    if owner is sys.modules:
+        return _Place(owner, noted, sys.modules)
+    real = {name: value for name, value in noted.items() if _can_be_faked(value)}
+    if isinstance(owner, type):
+        return _Place(owner, real or {"__module__": noted["__module__"]}, vars(owner), len(noted))
+    return _Place(owner, real, _contents(cast("ModuleType", owner)))
 
 
 def _is_foreign(value: object) -> bool:
@@ -210,7 +229,7 @@ def _find() -> list[_Fake]:
     if _thread.start_new_thread is not _START_THREAD:
         RealClock.sleep = staticmethod(time.sleep)
         return []
-    differing = [place for place in _LIBRARY.places if place.differs()]
+    differing = [place for place in _places() if place.differs()]
     if not differing:
         return []
     found = [fake for place in differing for fake in place.fakes()]

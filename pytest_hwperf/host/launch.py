@@ -1,7 +1,6 @@
 """Start a fresh process of this user's pytest or of a model worker, and end it with everything it has started."""
 
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -308,7 +307,7 @@ def start(
 
     What it writes goes to the end of `log`, as far as `given` says nothing else: a pipe would block when it is full.
     """
-    mark = f"{STARTED}{secrets.token_hex(8)}"  # beside the mark of a process that this one was started by
+    mark = f"{STARTED}{os.urandom(8).hex()}"  # beside the mark of a process that this one was started by
     own, is_guarded = {**environment, mark: "1"}, sys.platform != "win32"
     watching, guarding = None, [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), mark]
     quiet: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

@@ -47,7 +47,6 @@ def _noted() -> Iterator[None]:
         "pathlib.Path.exists",
         "random.random",
         "random.Random.shuffle",
-        "secrets.token_hex",
         "socket.socket",
         "selectors.DefaultSelector",
         "importlib.metadata.entry_points",
