@@ -114,6 +114,14 @@ def is_made_of_fields(value: object) -> bool:
     return _form_of(value) == "fields"
 
 
+def is_data(value: object) -> bool:
+    """Whether a value holds rows, alone or in its fields: no plain value, which tells a state, and no table of names.
+
+    Tables of names that a module or a class keeps are mostly caches.
+    """
+    return _form_of(value) not in ("plain", "closed", "mapping", "set")
+
+
 def _form_of(value: object) -> Form | Literal["frame", "column"]:  # noqa: PLR0911 - one for each form
     if isinstance(value, _PLAIN):
         return "plain"

@@ -8,7 +8,7 @@ import unittest.mock
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -272,6 +272,43 @@ def test_what_a_call_reaches_is_watched_too() -> None:
 
     run(lambda: later if not seen else None)
     later = 1
+
+
+SHARED = shuffled()
+TABLE_OF_NAMES = dict[str, int]()
+HISTORY = list[int]()
+
+
+def sort_shared() -> None:
+    SHARED.sort()
+
+
+def keep_in_module() -> None:
+    TABLE_OF_NAMES["a"] = 1
+    HISTORY.append(1)
+
+
+class Suite:
+    """A test class, whose data all its methods share."""
+
+    rows: ClassVar = shuffled()
+    loaded: ClassVar = {"is_ready": False}
+
+    def sort(self) -> None:
+        self.rows.sort()
+
+    def prepare(self) -> None:
+        self.loaded["is_ready"] = True
+
+
+def test_data_of_the_module_and_of_the_class_are_watched_too() -> None:
+    """As far as the function names them; caches and histories there are no data."""
+    with pytest.raises(InputChangedError, match="first call has changed its global variable 'SHARED'"):
+        run(sort_shared)
+    with pytest.raises(InputChangedError, match="first call has changed its class attribute 'rows'"):
+        run(Suite().sort)
+    run(keep_in_module)
+    run(Suite().prepare)
 
 
 def test_a_change_by_a_later_call_is_one() -> None:
