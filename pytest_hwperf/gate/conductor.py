@@ -50,6 +50,7 @@ class Conductor(Holder):
     serial: set[str] = field(default_factory=set)  # node ids of tests that one side at a time goes through
     shared: SharedImports | None = None  # imports that one process makes for both sides of a pair
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
+    met: list[Mapping[Measurement, Mapping[Side, Facts]]] = field(default_factory=list)  # in pairs
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
     so_far: Evidence | None = None  # of the build that is conducted: what an interruption leaves of it
     random: Random = field(init=False)  # of all choices that are no pair's
@@ -259,6 +260,7 @@ class Conductor(Holder):
             silence_s=self._silence_s,
         )
         trace = self.hold_apart(program) if self._is_serial(step) else self._held(program, measurements)
+        self.met.append(trace.facts)
         interleavings = trace.interleavings.values()
         pair = Pair(
             number=number,

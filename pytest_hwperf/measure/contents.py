@@ -7,7 +7,7 @@ import math
 import zlib
 from array import array
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from mmap import mmap
@@ -112,6 +112,13 @@ def look(values: Mapping[str, object]) -> Mapping[str, HeldContent]:
 def is_made_of_fields(value: object) -> bool:
     """Whether a value is an object with fields, which may keep something from call to call."""
     return _form_of(value) == "fields"
+
+
+def is_counted(value: object) -> bool:
+    """Whether a value is an array, a frame or a list, whose items are counted without a call of the user's code."""
+    return (
+        is_data(value) and _form_of(value) != "fields" and isinstance(value, Sized) and getattr(value, "shape", 1) != ()
+    )
 
 
 def is_data(value: object) -> bool:

@@ -6,7 +6,7 @@ from functools import partial
 from types import CellType, FunctionType
 from typing import Any
 
-from pytest_hwperf.measure.contents import HeldContent, is_data, is_made_of_fields, look
+from pytest_hwperf.measure.contents import HeldContent, is_counted, is_data, is_made_of_fields, look
 from pytest_hwperf.records.errors import MeasurementError
 
 
@@ -110,6 +110,12 @@ def inputs_of(
         reached |= _shared_data(plain, owner)
     directly = {name: value for name, value in given.items() if not is_made_of_fields(value)}
     return Inputs(directly, {name: value for name, value in given.items() if name not in directly} | reached)
+
+
+def sizes_of(inputs: Inputs) -> dict[str, str]:
+    """Return how many items each of the inputs has that holds some: what they are made from may be drawn by chance."""
+    every: dict[str, Any] = {**inputs.given, **inputs.reached}
+    return {name: f"{len(value):,} items" for name, value in every.items() if is_counted(value)}
 
 
 def _content_of(cell: CellType) -> object:

@@ -101,8 +101,8 @@ def refuse_unfinished(value: object) -> None:
     if isawaitable(value) or any(all(hasattr(kind, name) for name in names) for names in _PROMISES):
         article = "an" if kind.__name__[0] in "AEIO" else "a"
         raise MeasurementError(
-            f"the call returned {article} {kind.__name__}, whose work goes on after the call: wait for it within the call, "
-            "such as hwperf(lambda: pool.submit(work).result())"
+            f"the call returned {article} {kind.__name__}, whose work goes on after the call: wait for it within "
+            "the call, such as hwperf(lambda: pool.submit(work).result())"
         )
 
 

@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from pytest_hwperf.measure.inputs import BodyCall, InputChangedError, inputs_of
+from pytest_hwperf.measure.inputs import BodyCall, InputChangedError, inputs_of, sizes_of
 
 
 @pytest.fixture(autouse=True)
@@ -309,6 +309,14 @@ def test_data_of_the_module_and_of_the_class_are_watched_too() -> None:
         run(Suite().sort)
     run(keep_in_module)
     run(Suite().prepare)
+
+
+def test_arrays_frames_and_lists_that_are_given_are_counted() -> None:
+    """Objects of the user are not asked for a length."""
+    box = unittest.mock.MagicMock()
+    given = inputs_of(len, [shuffled(), values(3, 2), pd.DataFrame(TABLE), np.array(1), box, 5])
+    assert list(sizes_of(given).items())[:2] == [("argument 1", "60 items"), ("argument 2", "3 items")]
+    assert len(sizes_of(given)) == 3
 
 
 def test_a_change_by_a_later_call_is_one() -> None:
