@@ -24,6 +24,7 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pa
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.verdict import Comparison
+from pytest_hwperf.stats.hypotheses import Facts
 from pytest_hwperf.stats.paired import is_ratio, pair_value
 from pytest_hwperf.stats.sequence import Step, decide, next_step
 from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, BlockPlan, screen_plan, serial_plan

@@ -116,9 +116,8 @@ def is_made_of_fields(value: object) -> bool:
 
 def is_counted(value: object) -> bool:
     """Whether a value is an array, a frame or a list, whose items are counted without a call of the user's code."""
-    return (
-        is_data(value) and _form_of(value) != "fields" and isinstance(value, Sized) and getattr(value, "shape", 1) != ()
-    )
+    has_items = isinstance(value, Sized) and getattr(value, "shape", None) != ()
+    return has_items and is_data(value) and not is_made_of_fields(value)
 
 
 def is_data(value: object) -> bool:

@@ -412,8 +412,11 @@ def test_inputs_of_other_sizes_in_processes_of_one_side_are_told() -> None:
         {HERE: {"baseline": Facts(sizes={"fixture 'rows'": f"{size} items"}), "candidate": Facts()}}
         for size in (5, 7, 9)
     ]
-    assert f"other sizes: {HERE.test} (fixture 'rows' had 5 items and 7 items). This" in unseeded_sizes(met)
-    own = {"baseline": Facts(sizes={"argument 1": "5 items"}), "candidate": Facts(sizes={"argument 1": "7 items"})}
+    assert f"other sizes: {HERE.test} (fixture 'rows' had 5 items and 7 items). Their" in unseeded_sizes(met)
+    own: Mapping[Side, Facts] = {
+        "baseline": Facts(sizes={"argument 1": "5 items"}),
+        "candidate": Facts(sizes={"argument 1": "7 items"}),
+    }
     assert unseeded_sizes([{HERE: own}, {HERE: own}, {}]) == ""
 
 
