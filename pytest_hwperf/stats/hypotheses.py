@@ -263,9 +263,9 @@ def unseeded_sizes(met: Iterable[Mapping[Measurement, Mapping[Side, Facts]]]) ->
     if not found:
         return ""
     return (
-        f"processes of the same code measured inputs of other sizes: {named([*found.values()])}. Their "
-        "times differ for this reason too, not by the machine alone. Seed what draws them, such as random.Random(0), or "
-        "make them anew in a fixture"
+        f"processes of the same code measured inputs of other sizes: {named([*found.values()])}. Their times differ "
+        "for this reason too, not by the machine alone. Seed what draws them, such as random.Random(0), or make them "
+        "anew in a fixture"
     )
 
 
