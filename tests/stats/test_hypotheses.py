@@ -408,7 +408,7 @@ def test_a_test_whose_parameters_differ_between_the_sides_is_named_once() -> Non
 
 def test_inputs_of_other_sizes_in_processes_of_one_side_are_told() -> None:
     """Sizes that only differ between the sides are each side's own, and no chance."""
-    met = [
+    met: list[Mapping[Measurement, Mapping[Side, Facts]]] = [
         {HERE: {"baseline": Facts(sizes={"fixture 'rows'": f"{size} items"}), "candidate": Facts()}}
         for size in (5, 7, 9)
     ]
