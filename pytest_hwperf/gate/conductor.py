@@ -24,6 +24,7 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pa
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.verdict import Comparison
+from pytest_hwperf.stats.hypotheses import Facts
 from pytest_hwperf.stats.paired import is_ratio, pair_value
 from pytest_hwperf.stats.sequence import Step, decide, next_step
 from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, BlockPlan, screen_plan, serial_plan
@@ -50,6 +51,7 @@ class Conductor(Holder):
     serial: set[str] = field(default_factory=set)  # node ids of tests that one side at a time goes through
     shared: SharedImports | None = None  # imports that one process makes for both sides of a pair
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
+    met: list[Mapping[Measurement, Mapping[Side, Facts]]] = field(default_factory=list)  # in pairs
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
     so_far: Evidence | None = None  # of the build that is conducted: what an interruption leaves of it
     random: Random = field(init=False)  # of all choices that are no pair's
@@ -259,6 +261,7 @@ class Conductor(Holder):
             silence_s=self._silence_s,
         )
         trace = self.hold_apart(program) if self._is_serial(step) else self._held(program, measurements)
+        self.met.append(trace.facts)
         interleavings = trace.interleavings.values()
         pair = Pair(
             number=number,

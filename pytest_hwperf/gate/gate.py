@@ -40,6 +40,7 @@ from pytest_hwperf.stats.hypotheses import (
     other_parameters,
     questions_of,
     seen_beside,
+    unseeded_sizes,
 )
 from pytest_hwperf.stats.sequence import check_alpha, decide
 from pytest_hwperf.stats.timetable import completeness, more_time
@@ -273,6 +274,7 @@ def result(gate: GateRun) -> GateResult:
         gate.untouched.said if asked.affected else "",
         gate.rehearser.said,
         other_parameters(trace, {str(gate.trees.baseline): str(gate.trees.candidate)}),
+        unseeded_sizes([trace.facts, *conductor.met]),
         seen_beside(evidence, answers.comparisons),
         planted if asked.plant else "",
         *gate.explainer.lost,

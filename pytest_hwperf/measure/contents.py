@@ -7,7 +7,7 @@ import math
 import zlib
 from array import array
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from mmap import mmap
@@ -112,6 +112,20 @@ def look(values: Mapping[str, object]) -> Mapping[str, HeldContent]:
 def is_made_of_fields(value: object) -> bool:
     """Whether a value is an object with fields, which may keep something from call to call."""
     return _form_of(value) == "fields"
+
+
+def is_counted(value: object) -> bool:
+    """Whether a value is an array, a frame or a list, whose items are counted without a call of the user's code."""
+    has_items = isinstance(value, Sized) and getattr(value, "shape", None) != ()
+    return has_items and is_data(value) and not is_made_of_fields(value)
+
+
+def is_data(value: object) -> bool:
+    """Whether a value holds rows, alone or in its fields: no plain value, which tells a state, and no table of names.
+
+    Tables of names that a module or a class keeps are mostly caches.
+    """
+    return _form_of(value) not in ("plain", "closed", "mapping", "set")
 
 
 def _form_of(value: object) -> Form | Literal["frame", "column"]:  # noqa: PLR0911 - one for each form

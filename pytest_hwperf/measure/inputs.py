@@ -6,7 +6,7 @@ from functools import partial
 from types import CellType, FunctionType
 from typing import Any
 
-from pytest_hwperf.measure.contents import HeldContent, is_made_of_fields, look
+from pytest_hwperf.measure.contents import HeldContent, is_counted, is_data, is_made_of_fields, look
 from pytest_hwperf.records.errors import MeasurementError
 
 
@@ -107,8 +107,15 @@ def inputs_of(
     if isinstance(plain, FunctionType):
         for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
             reached[f"variable {name!r}"] = _content_of(cell)
+        reached |= _shared_data(plain, owner)
     directly = {name: value for name, value in given.items() if not is_made_of_fields(value)}
     return Inputs(directly, {name: value for name, value in given.items() if name not in directly} | reached)
+
+
+def sizes_of(inputs: Inputs) -> dict[str, str]:
+    """Return how many items each of the inputs has that holds some: what they are made from may be drawn by chance."""
+    every: dict[str, Any] = {**inputs.given, **inputs.reached}
+    return {name: f"{len(value):,} items" for name, value in every.items() if is_counted(value)}
 
 
 def _content_of(cell: CellType) -> object:
@@ -117,3 +124,20 @@ def _content_of(cell: CellType) -> object:
         return cell.cell_contents
     except ValueError:
         return None
+
+
+def _shared_data(function: FunctionType, owner: object) -> dict[str, object]:
+    """Return the data of its module and of the class of its object that the code of a function names."""
+    own = getattr(owner, "__dict__", {})
+    of_class = (
+        {}
+        if isinstance(owner, type)
+        else {name: one for kind in reversed(type(owner).__mro__) for name, one in vars(kind).items()}
+    )
+    found = dict[str, object]()
+    for name in function.__code__.co_names:
+        if name in function.__globals__ and is_data(function.__globals__[name]):
+            found[f"global variable {name!r}"] = function.__globals__[name]
+        if name not in own and is_data(of_class.get(name)):
+            found[f"class attribute {name!r}"] = of_class[name]
+    return found

@@ -2,11 +2,12 @@
 
 from array import array
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from inspect import isasyncgenfunction, isgeneratorfunction
+from inspect import isasyncgenfunction, isawaitable, isfunction, isgeneratorfunction
 from io import IOBase
-from itertools import chain, count, cycle, pairwise, repeat
+from itertools import chain, count, cycle, islice, pairwise, repeat, starmap
 from statistics import median
 from time import perf_counter_ns
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.records.errors import MeasurementError
@@ -22,6 +23,9 @@ _SECOND = 1_000_000_000  # ns
 _MOST_ITEMS = 1_000_000  # whose times are kept: 8 MB; all are counted
 _MOST_OF_A_CALL = 1_000_000  # items of the first call, and the seconds in which they come: more seems endless
 _LONGEST_S = 60
+_LAZY = (GeneratorType, map, filter, zip, enumerate, chain, islice, starmap)
+# Methods by which a result that is still to come is waited for: of futures, and of results of multiprocessing.
+_PROMISES = (("add_done_callback", "result"), ("ready", "wait", "get"))
 _LEVELS = 3  # levels of containers in which an object may hold what it gives
 _INSTEAD = (
     "take what you need within the call, such as hwperf(lambda: list(islice(rows(), 1000))); to time only its making, "
@@ -75,7 +79,31 @@ def is_stream(value: object) -> bool:
         return False
     if isasyncgenfunction(getattr(kind, "__aiter__", None)):
         return True
-    return isgeneratorfunction(getattr(kind, "__iter__", None)) and not _gives_what_it_holds(value)
+    return _iterates_lazily(value) and not _gives_what_it_holds(value)
+
+
+def _iterates_lazily(value: Any) -> bool:
+    """Whether the code of an iterable computes its items one by one: as a generator, or through a `map` or the like."""
+    method = getattr(type(value), "__iter__", None)
+    if isgeneratorfunction(method):
+        return True
+    if not isfunction(method):
+        return False
+    try:
+        return isinstance(method(value), _LAZY)
+    except Exception:  # noqa: BLE001 - classes forbid iteration by any error; these have no items
+        return False
+
+
+def refuse_unfinished(value: object) -> None:
+    """Refuse a result that is still to come, such as a future: its work lies outside of the call."""
+    kind = type(value)
+    if isawaitable(value) or any(all(hasattr(kind, name) for name in names) for names in _PROMISES):
+        article = "an" if kind.__name__[0] in "AEIO" else "a"
+        raise MeasurementError(
+            f"the call returned {article} {kind.__name__}, whose work goes on after the call: wait for it within "
+            "the call, such as hwperf(lambda: pool.submit(work).result())"
+        )
 
 
 def is_read_again(value: object) -> bool:

@@ -28,6 +28,7 @@ from pytest_hwperf.measure.items import (
     is_read_again,
     is_stream,
     items_of,
+    refuse_unfinished,
 )
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import Values
@@ -253,6 +254,7 @@ class Stream:
         if is_lazy and isinstance(made, AsyncIterable):
             return made, spent_ns
         if not is_lazy:
+            refuse_unfinished(made)
             began = clock_ns() - spent_ns  # to find out what the value is belongs to no call
             self._wait_for_gpu(made)
             return FirstCall(value=made, seconds=(clock_ns() - began) / _SECOND, items=None)
@@ -276,6 +278,7 @@ class Stream:
         if awaited:
             value = await made
         if not is_stream(value):
+            refuse_unfinished(value)
             self._wait_for_gpu(value)
             return FirstCall(value=value, seconds=(clock_ns() - began) / _SECOND, items=None)
         ending = Ending(value, clock_ns)

@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from pytest_hwperf.measure.accuracy import call_all, check_all, check_first, copied, digest, predict_all
-from pytest_hwperf.measure.inputs import Inputs, inputs_of
+from pytest_hwperf.measure.inputs import Inputs, inputs_of, sizes_of
 from pytest_hwperf.measure.rounds import Rounds, RoundStream, refuse_used_up
 from pytest_hwperf.measure.rows import (
     arrays_of,
@@ -79,6 +79,7 @@ class Subject:
     imports: tuple[str, ...] = ()
     conditions: Mapping[str, str] = field(default_factory=dict)
     shapes: str = ""  # of the inputs of a call, "" where they are no arrays of numbers
+    sizes: Callable[[], Mapping[str, str]] = dict  # name of an input → how many items it has now
     context: Mapping[str, str] = field(default_factory=dict)
     model_bytes: int | None = None
     size_source: str = ""
@@ -206,9 +207,16 @@ def subject_of_callable(
     if y_true is None and batch_size is None:
         call = partial(function, *args, **kwargs) if args or kwargs else function
         load_one = partial(LoadedSubject, function=call, inputs=None, loop=loop)
-        load = partial(load_one, inputs_watched=partial(inputs_of, function, args, kwargs))
-        doubt = sameness(args[0]) if args else None
-        return Subject(scenario="", load=load, load_one=load_one, rows=None, conditions=conditions, doubt=doubt)
+        watched = partial(inputs_of, function, args, kwargs)
+        return Subject(
+            scenario="",
+            load=partial(load_one, inputs_watched=watched),
+            load_one=load_one,
+            rows=None,
+            conditions=conditions,
+            sizes=lambda: sizes_of(watched()),
+            doubt=sameness(args[0]) if args else None,
+        )
     X, rest = args[0], args[1:]
     rows = count_rows(X)
     size = rows if batch_size is None else _checked_batch_size(batch_size, rows)

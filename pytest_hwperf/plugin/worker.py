@@ -276,6 +276,7 @@ class PairWorker:
         test, session = test_of(item), session_of(item.config)
         index, test.measurements = test.measurements, test.measurements + 1
         opened = item.config.stash.get(OPENED, None)  # in a rehearsal
+        sizes = subject.sizes()
         with ready_target(
             _asked(item, subject),
             lambda: session.energy,
@@ -295,6 +296,7 @@ class PairWorker:
                 short_s=test.short_s,
                 least_s=session.settings.shortest_s if test.short_s else 0.0,
                 parameters=parameters_of(item) if opened else {},
+                sizes=sizes,
             )
             here = Ready(node=self._called(item), index=index, label="" if alone else label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)

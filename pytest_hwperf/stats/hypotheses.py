@@ -1,7 +1,7 @@
 """Hypotheses that the pairs of a build can decide, by their rehearsal, and the reasons for all others."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
@@ -83,6 +83,7 @@ class Facts(Record, frozen=True, kw_only=True):
     has_operators: bool = False  # whether its runtime can tell where the time of a call goes
     short_s: Size = 0.0  # s, of a call that is too short to be compared by itself; 0: it is long enough
     least_s: Size = 0.0  # s, that such a call would have to take
+    sizes: Mapping[str, str] = {}  # input of a call → how many items it had before the first one
     parameters: Mapping[str, str] = {}  # in a rehearsal: name of each that its test has → what it is
 
 
@@ -244,6 +245,27 @@ def other_parameters(rehearsal: Rehearsal, same: Mapping[str, str]) -> str:
     return (
         f"the same test id stands for another parameter on each side: {named([*found.values()])}. They are compared "
         "as they are. Give ids that name the parameters, so that only equal ones meet"
+    )
+
+
+def unseeded_sizes(met: Iterable[Mapping[Measurement, Mapping[Side, Facts]]]) -> str:
+    """Say of which tests the inputs have other sizes in each process of one side; "" where of none."""
+    sizes = defaultdict[tuple[str, str, Side], dict[str, None]](dict)
+    for facts in met:
+        for measurement, sides in facts.items():
+            for side, one in sides.items():
+                for name, size in one.sizes.items():
+                    sizes[measurement.test, name, side][size] = None
+    found = dict[str, str]()
+    for (test, name, _), seen in sizes.items():
+        if len(seen) > 1:
+            found.setdefault(test, f"{visible(test)} ({visible(name)} had {' and '.join([*seen][:2])})")
+    if not found:
+        return ""
+    return (
+        f"processes of the same code measured inputs of other sizes: {named([*found.values()])}. Their times differ "
+        "for this reason too, not by the machine alone. Seed what draws them, such as random.Random(0), or make them "
+        "anew in a fixture"
     )
 
 

@@ -8,7 +8,7 @@ import unittest.mock
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from pytest_hwperf.measure.inputs import BodyCall, InputChangedError, inputs_of
+from pytest_hwperf.measure.inputs import BodyCall, InputChangedError, inputs_of, sizes_of
 
 
 @pytest.fixture(autouse=True)
@@ -272,6 +272,51 @@ def test_what_a_call_reaches_is_watched_too() -> None:
 
     run(lambda: later if not seen else None)
     later = 1
+
+
+SHARED = shuffled()
+TABLE_OF_NAMES = dict[str, int]()
+HISTORY = list[int]()
+
+
+def sort_shared() -> None:
+    SHARED.sort()
+
+
+def keep_in_module() -> None:
+    TABLE_OF_NAMES["a"] = 1
+    HISTORY.append(1)
+
+
+class Suite:
+    """A test class, whose data all its methods share."""
+
+    rows: ClassVar = shuffled()
+    loaded: ClassVar = {"is_ready": False}
+
+    def sort(self) -> None:
+        self.rows.sort()
+
+    def prepare(self) -> None:
+        self.loaded["is_ready"] = True
+
+
+def test_data_of_the_module_and_of_the_class_are_watched_too() -> None:
+    """As far as the function names them; caches and histories there are no data."""
+    with pytest.raises(InputChangedError, match="first call has changed its global variable 'SHARED'"):
+        run(sort_shared)
+    with pytest.raises(InputChangedError, match="first call has changed its class attribute 'rows'"):
+        run(Suite().sort)
+    run(keep_in_module)
+    run(Suite().prepare)
+
+
+def test_arrays_frames_and_lists_that_are_given_are_counted() -> None:
+    """Objects of the user are not asked for a length."""
+    box = unittest.mock.MagicMock()
+    given = inputs_of(len, [shuffled(), values(3, 2), pd.DataFrame(TABLE), np.array(1), box, 5])
+    assert list(sizes_of(given).items())[:2] == [("argument 1", "60 items"), ("argument 2", "3 items")]
+    assert len(sizes_of(given)) == 3
 
 
 def test_a_change_by_a_later_call_is_one() -> None:

@@ -3,9 +3,11 @@
 import asyncio
 import csv
 import io
+import multiprocessing.pool
 import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from itertools import chain, count, cycle, islice, repeat
@@ -173,6 +175,54 @@ class Single:
 
     def __iter__(self) -> Iterator[float]:
         yield self.x
+
+
+class Mapped:
+    """Computes its items through a `map`."""
+
+    def __iter__(self) -> Iterator[int]:
+        return map(item, range(5))
+
+
+class Listed(Wrapper):
+    """Gives what it holds through the iterator of a list."""
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self.rows)
+
+
+class Forbidden:
+    """Says that it must not be iterated over."""
+
+    def __iter__(self) -> Iterator[object]:
+        raise NotImplementedError
+
+
+def test_an_iterable_that_goes_through_a_map_is_a_stream() -> None:
+    """One that gives its list is none, nor one that forbids it."""
+    assert is_stream(Mapped())
+    assert not is_stream(Listed())
+    assert not is_stream(Forbidden())
+
+
+def test_a_result_that_is_still_to_come_is_refused() -> None:
+    """The work of a future or of a task lies outside of the call."""
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(MeasurementError, match="a Future, whose work goes on after the call"):
+            Stream(lambda: pool.submit(int), None).first()
+        assert Stream(lambda: pool.submit(int).result(), None).first().value == 0
+    with multiprocessing.pool.ThreadPool(1) as threads, pytest.raises(MeasurementError, match="an ApplyResult"):
+        Stream(lambda: threads.apply_async(int), None).first()
+
+    async def rest() -> None:
+        await asyncio.sleep(0)
+
+    async def begin() -> object:
+        return asyncio.create_task(rest())
+
+    loop = OwnLoop()
+    with closing(loop), pytest.raises(MeasurementError, match="a Task, whose work goes on after the call"):
+        Stream(begin, None, loop).first()
 
 
 class Sized(Computed):

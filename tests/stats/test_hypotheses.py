@@ -28,6 +28,7 @@ from pytest_hwperf.stats.hypotheses import (
     other_parameters,
     processes_needed,
     questions_of,
+    unseeded_sizes,
     why_not_rerun,
 )
 
@@ -403,6 +404,20 @@ def test_a_test_whose_parameters_differ_between_the_sides_is_named_once() -> Non
     same = dict.fromkeys(SIDES, Facts(parameters={"file": "'/here/a'"}))
     same["baseline"] = Facts(parameters={"file": "'/base/a'"})
     assert "" == other_parameters(rehearsal(facts=same), {"/base": "/here"})
+
+
+def test_inputs_of_other_sizes_in_processes_of_one_side_are_told() -> None:
+    """Sizes that only differ between the sides are each side's own, and no chance."""
+    met: list[Mapping[Measurement, Mapping[Side, Facts]]] = [
+        {HERE: {"baseline": Facts(sizes={"fixture 'rows'": f"{size} items"}), "candidate": Facts()}}
+        for size in (5, 7, 9)
+    ]
+    assert f"other sizes: {HERE.test} (fixture 'rows' had 5 items and 7 items). Their" in unseeded_sizes(met)
+    own: Mapping[Side, Facts] = {
+        "baseline": Facts(sizes={"argument 1": "5 items"}),
+        "candidate": Facts(sizes={"argument 1": "7 items"}),
+    }
+    assert unseeded_sizes([{HERE: own}, {HERE: own}, {}]) == ""
 
 
 def test_failing_calls_are_asked_about_where_they_were_found() -> None:
