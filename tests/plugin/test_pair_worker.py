@@ -56,7 +56,7 @@ def test_work_is_planted_by_the_task_and_never_by_the_environment(
     session = SimpleNamespace(settings=SimpleNamespace(gc="on"))
     monkeypatch.setattr("pytest_hwperf.plugin.worker.session_of", lambda _: session)
     monkeypatch.setattr(Turns, "connect", lambda _: SimpleNamespace(serve=lambda *_: None))
-    subject: Any = SimpleNamespace(conditions={}, scenario="", shapes="", profile=None)
+    subject: Any = SimpleNamespace(conditions={}, scenario="", shapes="", profile=None, sizes=dict)
     for plant in (0.0, 0.05):
         PairWorker(WorkerTask(role="pair", side="candidate", plant=plant)).measure(request.node, subject, "")
     assert asked == [0.0, 0.05]
