@@ -161,7 +161,7 @@ class SharedImports:
         slower = [here for here in measurements if _has_other_times(here, forked, self.rehearsed)]
         for here in slower:
             now, then, rehearsed = (_size(here, one) for one in (forked, apart, self.rehearsed))
-            if abs(then - rehearsed) < abs(then - now):
+            if abs(then - now) > max(_OTHER_TIMES, abs(then - rehearsed)):
                 self.stop(f"{here.test} takes other times in a forked process")
         if slower and not self._suspected and next(_differences(forked, self.rehearsed), None) is None:
             self._tried.update(measurements)  # it was chance, of the rehearsal

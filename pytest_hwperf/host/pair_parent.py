@@ -29,6 +29,7 @@ from typing import Any
 CAN_TELL_ENDS = hasattr(os, "pidfd_open")  # of processes that were forked: on Linux
 STARTED = "HWPERF_STARTED_"  # begins the names of the variables by which `host.launch` finds all that it has started
 _LINUX_ONLY = "only Linux tells how a process that was forked has ended"
+_FAKES = "pytest_hwperf.host.fakes"
 _EVERY = "the whole environment"
 _KEEP_FOLDER = dict[str, str]()  # module → its variable with the working directory, as a side would have set it
 _STAT, _LIST = os.stat, os.listdir  # which are replaced while modules are imported
@@ -103,6 +104,8 @@ def import_all(  # noqa: C901 - one look at each thing
         if why:
             refused[package] = why
     sys.dont_write_bytecode = writes
+    if fakes := sys.modules.get(_FAKES):  # it was loaded while functions of `os` were watched, and took these for real
+        fakes.note()
     if inspect := sys.modules.get("inspect"):  # where modules were found: a side may have another of that name
         inspect.modulesbyfile.clear()
         inspect._filesbymodname.clear()  # noqa: SLF001 - there is no public way

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.code import faked
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("other_plugins")]
 
 LIMIT_S = 60.0  # of a measurement that ends by itself; none takes it, also on a machine that is busy
 
