@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.code import faked
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("other_plugins")]
+pytestmark = pytest.mark.live
 
 LIMIT_S = 60.0  # of a measurement that ends by itself; none takes it, also on a machine that is busy
 
@@ -26,13 +26,7 @@ def usual() -> dict[str, float]:
 @pytest.mark.parametrize(
     ("fake", "package", "ways"),
     [
-        ("mocker Popen", "pytest_mock", ("fixture", "memory")),
-        ("mocker open", "pytest_mock", ("budget",)),
-        ("mocker mkdtemp", "pytest_mock", ("memory",)),
-        ("mocker perf_counter_ns", "pytest_mock", ("budget",)),
         ("freezegun auto_tick", "freezegun", ("fixture", "budget", "load")),
-        ("pyfakefs", "pyfakefs", ("fixture", "cold")),
-        ("pytest-subprocess", "pytest_subprocess", ("fixture", "budget")),
     ],
 )
 def test_a_fake_changes_no_figure(usual: dict[str, float], fake: str, package: str, ways: tuple[str, ...]) -> None:
