@@ -139,7 +139,8 @@ class Bye(Record, frozen=True, kw_only=True, tag=True):
     modules: Mapping[
         str, str
     ] = {}  # in a rehearsal: those that code of the tree cannot have changed → their files, in order
-    asked: tuple[str, ...] = ()  # of these, in their order, those that no installed module has imported
+    # Of these those that no installed module has imported → digits of what code of the tree had run before, in order.
+    asked: Mapping[str, str] = {}
     states: Mapping[str, str] = {}  # module → digits of what it held before the first test, where that was asked for
     usage: Usage | None = None  # of what it was to watch
     opened: Opened = Opened()  # in a rehearsal

@@ -85,7 +85,8 @@ class PairTrace(Rehearsal):
     interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
     modules: dict[Side, Mapping[str, str]] = field(default_factory=dict)  # in a rehearsal: name → file
-    asked: dict[Side, Sequence[str]] = field(default_factory=dict)  # those of them that the tree has imported
+    # Those of them that the tree has imported → digits of what it had run before.
+    asked: dict[Side, Mapping[str, str]] = field(default_factory=dict)
     states: dict[Side, Mapping[str, str]] = field(default_factory=dict)  # module → digits of what it held
     usages: dict[Side, Usage] = field(default_factory=dict)  # of what each side was to watch
     opened: dict[Side, Opened] = field(default_factory=dict)  # of a rehearsal

@@ -205,12 +205,12 @@ def _why_none(commands: Mapping[Side, Command], rehearsed: PairTrace) -> str:
 def _common(commands: Mapping[Side, Command], rehearsed: PairTrace) -> Imports:
     """Return what both sides load from the same files in the same order, up to the first difference.
 
-    Whatever comes after it may depend on what one side alone has loaded.
+    Whatever comes after it may depend on what one side alone has loaded, or on what its tree has run.
     """
-    (first, *baseline), (other, *candidate) = (_parted(rehearsed, side) for side in SIDES)
+    ((_, first), *baseline), ((_, other), *candidate) = (_parted(rehearsed, side) for side in SIDES)
     modules = dict(first.items() & other.items())
     modules = {name: file for name, file in other.items() if name in modules}  # before any code of a tree
-    for _, one in takewhile(lambda parts: parts[0] == parts[1], zip(baseline, candidate, strict=False)):
+    for _, (_, one) in takewhile(lambda parts: parts[0] == parts[1], zip(baseline, candidate, strict=False)):
         modules |= one
     differing = _differing(commands)
     same = {
@@ -227,13 +227,16 @@ def _common(commands: Mapping[Side, Command], rehearsed: PairTrace) -> Imports:
     )
 
 
-def _parted(rehearsed: PairTrace, side: Side) -> list[dict[str, str]]:
-    """Return the modules before the first that a tree has imported; then each such one, with what it has imported."""
-    parts, asked = [dict[str, str]()], {*rehearsed.asked.get(side, ())}
+def _parted(rehearsed: PairTrace, side: Side) -> list[tuple[str, dict[str, str]]]:
+    """Return the modules before the first that a tree has imported; then each such one, with what it has imported.
+
+    With each part come digits of what the tree had run before it.
+    """
+    parts, asked = [("", dict[str, str]())], rehearsed.asked.get(side, {})
     for name, file in rehearsed.modules[side].items():
         if name in asked:
-            parts.append({})
-        parts[-1][name] = file
+            parts.append((asked[name], {}))
+        parts[-1][1][name] = file
     return parts
 
 

@@ -139,7 +139,7 @@ class Turns:
         opened: Opened = _NONE,
         usage: Usage | None = None,
         modules: Mapping[str, str] = _NO_MODULES,
-        asked: Sequence[str] = (),
+        asked: Mapping[str, str] = _NO_MODULES,
     ) -> None:
         """Send the files of every loaded module and those opened, and end at once: an interpreter's exit takes long."""
         peak = float(self.memory.high()) if self.memory else 0.0
@@ -150,7 +150,7 @@ class Turns:
                 usage=usage,
                 peak_bytes=peak,
                 modules=modules,
-                asked=tuple(asked),
+                asked=asked,
                 states=self.states,
             )
         )

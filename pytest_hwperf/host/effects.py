@@ -7,7 +7,7 @@ attribute or an item, or calls what is not known to be harmless, may.
 import ast
 import builtins
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -71,6 +71,7 @@ class TopLevel:
     def __init__(self, source: bytes) -> None:
         """Raise SyntaxError or ValueError for what is no Python."""
         self._body = ast.parse(source).body
+        self._outline = _Outline().visit(ast.parse(source)).body
 
     def first_effect(self, names: Mapping[str, Any], line: int | None = None) -> int:
         """Return the line of the first statement with an effect; 0 where there is none.
@@ -78,6 +79,52 @@ class TopLevel:
         Only what has run counts when `line` runs. `names` are those of the module at this moment.
         """
         return _first_effect(self._body, names, line)
+
+    def outline(self, names: Mapping[str, Any], line: int | None = None) -> str:
+        """Write what has run, without imports and the bodies of functions; all of it where no line is given."""
+        return "\n".join(_outlined(self._outline, names, line))
+
+
+class _Outline(ast.NodeTransformer):
+    """Leaves out what does not run at the top of a module: the bodies of functions, and mere texts."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.body = []
+        return self.generic_visit(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        node.body = []
+        return self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+
+
+def _outlined(body: Iterable[ast.stmt], names: Mapping[str, Any], line: int | None) -> Iterator[str]:
+    for statement in body:
+        begins = min((one.lineno for one in getattr(statement, "decorator_list", ())), default=statement.lineno)
+        if line is not None and begins > line:
+            return
+        is_running = line is not None and line <= (statement.end_lineno or begins)
+        if is_running and isinstance(statement, ast.If | ast.Try):
+            if isinstance(statement, ast.If):
+                yield ast.dump(statement.test)
+            yield from _outlined(_inside(statement), names, line)
+            return
+        if isinstance(statement, ast.ImportFrom):
+            yield from () if is_running else _made_for(statement, names)
+        elif not isinstance(statement, ast.Import):
+            yield ast.dump(statement)
+
+
+def _made_for(statement: ast.ImportFrom, names: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names that the `__getattr__` of a module has made: it may have done anything else."""
+    package = str(names.get("__package__") or "").split(".")
+    above = package[: len(package) - statement.level + 1] if statement.level else []
+    module = sys.modules.get(".".join([*above, *filter(None, [statement.module])]))
+    held = vars(module) if isinstance(module, ModuleType) else {}
+    if "__getattr__" in held:
+        yield from (f"{statement.module}.{one.name}" for one in statement.names if one.name not in {*held, "*"})
 
 
 def _first_effect(body: Iterable[ast.stmt], names: Mapping[str, Any], line: int | None) -> int:

@@ -5,6 +5,7 @@ the tree has written, a variable that it has set, or a path that it has added.
 """
 
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -30,7 +31,9 @@ class ImportOrder:
         self._root = root
         self._before: frozenset[str] | None = None
         self._running = list[bool]()  # of each import in progress, whether it is of the tree
-        self._asked = list[str]()  # files of installed modules that no installed module has imported
+        # Files of installed modules that no installed module has imported → digits of what the tree had run before.
+        self._asked = dict[str, str]()
+        self._ran = list[str]()  # what each module of the tree has run, of those that are imported
         self._sources = dict[str, TopLevel | None]()
         self.is_of_tree = cache(self._is_of_tree)
         begin(self.importing)
@@ -49,13 +52,14 @@ class ImportOrder:
             if (self._before is None or name in self._before) and not self.is_of_tree(file)
         }
 
-    def asked(self, modules: Mapping[str, str]) -> tuple[str, ...]:
+    def asked(self, modules: Mapping[str, str]) -> dict[str, str]:
         """Return those of the modules that were asked for by code of the tree, or of who runs it, in their order.
 
-        In which order each of them imports others may follow from the order of a set, which is drawn for a process.
+        With each come digits of what the tree had run before: constants and classes, which a package can find in
+        `sys.modules`, in a frame, or as subclasses of its own class. In which order each of them imports others may
+        follow from the order of a set, which is drawn for a process.
         """
-        asked = frozenset(self._asked)
-        return tuple(name for name, file in modules.items() if file in asked)
+        return {name: self._asked[file] for name, file in modules.items() if file in self._asked}
 
     @contextmanager
     def importing(self, file: str) -> Iterator[None]:
@@ -67,9 +71,10 @@ class ImportOrder:
         if is_of_tree and not all(self._running):
             self.end(f"an installed package imports {Path(file).name}")
         elif not is_of_tree:
-            self._look(sys._getframe(2))  # noqa: SLF001 - who imports
+            running = self._look(sys._getframe(2))  # noqa: SLF001 - who imports
             if all(self._running):
-                self._asked.append(file)
+                ran = "\n".join([*self._ran, *running])
+                self._asked.setdefault(file, f"{zlib.crc32(ran.encode(errors='replace')):08x}")
         self._running.append(is_of_tree)
         try:
             yield
@@ -80,7 +85,7 @@ class ImportOrder:
         finally:
             self._running.pop()
         if is_of_tree:
-            self._judge(file, _names_of(file), None)
+            self._ran.append(self._judge(file, _names_of(file), None))
 
     def calls(self, function: object, what: str) -> None:
         """Note that a function is called, by pytest for instance."""
@@ -88,23 +93,27 @@ class ImportOrder:
         if code is not None and self.is_of_tree(code.co_filename):
             self.end(f"{Path(code.co_filename).name}: {what}")
 
-    def _look(self, frame: FrameType | None) -> None:
-        """Judge what of the tree has run so far of modules that are being imported."""
+    def _look(self, frame: FrameType | None) -> list[str]:
+        """Judge what of the tree has run so far of modules that are being imported, and return it."""
+        running = list[str]()
         for one in callers(frame):
             file = one.f_code.co_filename
             if self._before is None and self.is_of_tree(file):
                 if one.f_code.co_name == _MODULE:
-                    self._judge(file, one.f_globals, one.f_lineno)
+                    running.append(self._judge(file, one.f_globals, one.f_lineno))
                 else:
                     self.end(f"{Path(file).name}: {one.f_code.co_name}() runs")
+        return running
 
-    def _judge(self, file: str, names: Mapping[str, Any], line: int | None) -> None:
+    def _judge(self, file: str, names: Mapping[str, Any], line: int | None) -> str:
+        """Judge what of a module has run, and return it."""
         if file not in self._sources:
             self._sources[file] = _read(file)
         found = self._sources[file]
         effect = found.first_effect(names, line) if found else 1
         if effect:
             self.end(f"{Path(file).name}:{effect} runs")
+        return f"{names.get('__name__')}: {found.outline(names, line) if found else ''}"
 
     def _is_of_tree(self, file: str) -> bool:
         path = Path(file)

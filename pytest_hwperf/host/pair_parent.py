@@ -104,6 +104,7 @@ def import_all(  # noqa: C901 - one look at each thing
         if why:
             refused[package] = why
     sys.dont_write_bytecode = writes
+    _give_functions_back()
     if fakes := sys.modules.get(_FAKES):  # it was loaded while functions of `os` were watched, and took these for real
         fakes.note()
     if inspect := sys.modules.get("inspect"):  # where modules were found: a side may have another of that name
@@ -197,6 +198,15 @@ def watching(trees: Collection[str]) -> Iterator[set[str]]:  # noqa: C901 - one 
         if sys.path is not watched or sys.argv is not argv:
             found.add("it puts another list in the place of sys.path or sys.argv")
         sys.path, sys.argv = path, words
+
+
+def _give_functions_back() -> None:
+    """Give modules the functions of files themselves, where they have kept what stood in for one of them."""
+    for module in list(sys.modules.values()):
+        names = _names_of(module)
+        for name, value in list(names.items()):
+            if type(value) is _Told:
+                names[name] = value.__wrapped__
 
 
 def _looks_for_sources(frame: FrameType | None) -> bool:
@@ -333,11 +343,17 @@ def _opened() -> set[str]:
 
 def _file_of(name: str) -> str | None:
     """Return the file of a loaded module, past any `__getattr__`, which might import."""
-    try:
-        file = object.__getattribute__(sys.modules[name], "__dict__").get("__file__")
-    except AttributeError:  # anything may stand in for a module
-        return None
+    file = _names_of(sys.modules[name]).get("__file__")
     return file if isinstance(file, str) else None
+
+
+def _names_of(module: object) -> dict[str, Any]:
+    """Return the names of a module; none of what stands in for one, which may be anything."""
+    try:
+        names: dict[str, Any] = object.__getattribute__(module, "__dict__")
+    except AttributeError:
+        return {}
+    return names
 
 
 def _tell_ends(children: dict[int, tuple[str, int]], answers: int) -> None:

@@ -78,13 +78,13 @@ def watch_order(config: pytest.Config) -> None:
     undo = config.pluginmanager.add_hookcall_monitoring(before, lambda *_: None)
 
 
-def imported_first(config: pytest.Config) -> tuple[Mapping[str, str], Sequence[str]]:
+def imported_first(config: pytest.Config) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return the modules that are the same in a process that has run nothing of the tree, and which it has imported.
 
     None if nobody watched.
     """
     if _ORDER not in config.stash:
-        return {}, ()
+        return {}, {}
     order = config.stash[_ORDER]
     found = order.of(modules_before_pytest())
     return found, order.asked(found)

@@ -167,6 +167,19 @@ def test_a_module_that_looks_for_others_by_their_files_is_shared(start: Start, s
     assert {} == start("looking", **files, made="made.py").refused(WAIT_S)
 
 
+def test_a_module_that_keeps_a_function_of_files_has_the_function_itself(site: Path) -> None:
+    """As numpy keeps `open`: what stands in for it while packages are imported is in no process of a side."""
+    file = site / "keeping.py"
+    file.write_text("import os\nOPEN, STAT = open, os.stat\n", encoding="utf-8")
+    tell = (
+        f"import os, sys; sys.path.insert(0, {str(site)!r}); from pytest_hwperf.host.pair_parent import import_all; "
+        f"print(import_all(dict(keeping={str(file)!r}), (), ())); import keeping; "
+        "print(keeping.OPEN is open, keeping.STAT is os.stat)"
+    )
+    told = subprocess.run([sys.executable, "-c", tell], capture_output=True, check=True, text=True).stdout
+    assert ["{}", "True True"] == told.splitlines()
+
+
 def test_a_side_that_is_killed_says_so_and_both_end_with_their_parent(start: Start, tmp_path: Path, site: Path) -> None:
     parent = start("shared")
     parent.refused(WAIT_S)

@@ -316,9 +316,16 @@ def test_after_the_first_import_that_differs_nothing_is_shared(monkeypatch: pyte
         },
     }
     found = rehearsed(**both)
-    found.asked = {"baseline": ["numpy", "scipy"], "candidate": ["numpy", "own", "scipy"]}
+    found.asked = {"baseline": {"numpy": "", "scipy": ""}, "candidate": {"numpy": "", "own": "", "scipy": ""}}
     modules = modules_of(sharing(found), monkeypatch).modules
     assert ["pytest", "numpy", "numpy.b", "numpy.a"] == list(modules)
+
+
+def test_after_other_code_of_the_trees_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package may find what a tree has defined: in a frame, in `sys.modules`, as a subclass of its own."""
+    found = rehearsed(baseline={**SAME, "scipy": "/s.py"}, candidate={**SAME, "scipy": "/s.py"})
+    found.asked = {"baseline": {"numpy": "a", "scipy": "b"}, "candidate": {"numpy": "a", "scipy": "c"}}
+    assert [*SAME] == list(modules_of(sharing(found), monkeypatch).modules)
 
 
 def held(*digits: str) -> PairTrace:

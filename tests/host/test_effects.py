@@ -109,3 +109,45 @@ def test_only_what_has_run_counts() -> None:
     text = b"import a\ntry:\n  import b\nexcept ImportError:\n  pass\nconf.x = 1\nimport c\n"
     names = names_of("")
     assert [0, 0, 6] == [TopLevel(text).first_effect(names, line) for line in (1, 3, 7)]
+
+
+SEEN = [
+    ("ROUNDS = 1", "ROUNDS = 2"),
+    ("class Own(conf.Base):\n  rounds = 1", "class Own(conf.Base):\n  rounds = 2"),
+    ("conf.dag >> 1", "conf.dag >> 2"),
+    ("from conf import fast", "from conf import slow"),
+    ("if True:\n  x = 1\n  import a", "if True:\n  x = 2\n  import a"),
+]
+UNSEEN = [
+    ("def f(): return 1", "def f():\n  return 2"),
+    ("class A:\n  def f(self): return 1", "class A:\n  'Text.'\n  def f(self): return 2"),
+    ("x = 1  # so", "x = (1)"),
+    ("from conf import Base", "from conf import Base, key"),
+]
+
+
+def outline_of(text: str) -> str:
+    return TopLevel(text.encode()).outline({})
+
+
+@pytest.mark.parametrize(("one", "other"), SEEN)
+def test_what_a_package_may_find_of_a_module_is_outlined(monkeypatch: pytest.MonkeyPatch, one: str, other: str) -> None:
+    monkeypatch.setitem(sys.modules, "conf", ModuleType("conf"))
+    vars(sys.modules["conf"])["__getattr__"] = _act
+    assert outline_of(one) != outline_of(other)
+
+
+@pytest.mark.parametrize(("one", "other"), UNSEEN)
+def test_what_runs_later_is_not_outlined(monkeypatch: pytest.MonkeyPatch, one: str, other: str) -> None:
+    conf = ModuleType("conf")
+    vars(conf).update(__getattr__=_act, Base=_Registered, key=_act)
+    monkeypatch.setitem(sys.modules, "conf", conf)
+    assert outline_of(one) == outline_of(other)
+
+
+def test_the_outline_ends_where_a_module_imports() -> None:
+    """A module that is being imported has run up to the line that imports."""
+    one, other = (f"x = 1\nif x:\n  import a\ny = {value}\n" for value in (1, 2))
+    assert [True, False] == [
+        TopLevel(one.encode()).outline({}, line) == TopLevel(other.encode()).outline({}, line) for line in (3, None)
+    ]
