@@ -303,7 +303,8 @@ class Conductor(Holder):
         if trace.lost or not trace.is_forked or not is_new or shared.is_as_rehearsed(trace, measurements):
             return trace
         tried_s = self.clock() - began
-        again = self.hold(dataclasses.replace(program, exact=True))
+        # With the seed of the forked pair, what follows from the order of a set is the same in both.
+        again = self.hold(dataclasses.replace(program, exact=True), hash_seeds=trace.hash_seeds)
         again.tried_s = tried_s
         shared.learn(trace, again, measurements)
         return again

@@ -49,15 +49,19 @@ class Holder:
         sides: Sequence[Side] = SIDES,
         shared: SharedImports | None = None,
         trace: PairTrace | None = None,
+        hash_seeds: Mapping[str, int] | None = None,
     ) -> PairTrace:
         """Start a pair, or one side of it, conduct it through the program, and end it.
 
-        What it shows is added to a trace, if one is given.
+        What it shows is added to a trace, if one is given. Without `hash_seeds` those of the sides are drawn.
         """
         trace, began, started = trace or PairTrace(), self.clock(), next(self.numbers)
         order = sides if program.chance.toss() else sides[::-1]
         parent = shared.parent(program.until - self.clock()) if shared else None
-        seeds: dict[str, int] = {side: parent.seed if parent else program.chance.hash_seed() for side in order}
+        drawn: Mapping[str, int] = hash_seeds or {
+            side: parent.seed if parent else program.chance.hash_seed() for side in order
+        }
+        seeds: dict[str, int] = {side: drawn[side] for side in order}
         with self._processes(program, seeds, order, parent) as (connections, folder):
             try:
                 for side in sides:

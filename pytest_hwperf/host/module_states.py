@@ -1,5 +1,6 @@
 """What installed modules hold, as digits that two processes can compare: numbers, texts, and which code they name."""
 
+import io
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
@@ -28,7 +29,8 @@ def states() -> dict[str, str]:
 def _held(module: object) -> Iterator[tuple[str, str]]:
     names: Mapping[str, Any] = object.__getattribute__(module, "__dict__")
     for name, value in list(names.items()):
-        if not name.startswith("__"):
+        # pytest adds names with "@" to modules whose assertions it rewrites, as of an installed `x_test.py`.
+        if not name.startswith(("__", "@")):
             yield name, _shown(value, _DEEPEST)
 
 
@@ -55,7 +57,9 @@ def _shown(value: Any, depth: int) -> str:  # noqa: PLR0911 - a table of kinds
         return f"set {sorted(_shown(one, depth - 1) for one in list(value))}"
     if depth > 0 and isinstance(value, dict) and type(value) is dict and len(value) <= _MOST:
         return str(sorted((_shown(key, 0), _shown(one, depth - 1)) for key, one in list(value.items())))
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+    # A side captures its output, and the parent writes to a log: a default such as `file=sys.stdout` differs by that.
+    kind = io.TextIOBase if isinstance(value, io.TextIOBase) else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _digits(code: CodeType) -> int:

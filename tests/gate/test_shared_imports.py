@@ -25,6 +25,7 @@ from pytest_hwperf.stats.hypotheses import SIDES
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing is shared on this system")
 
+SEEDS = {"baseline": 7, "candidate": 7}
 NODE = "t.py::test"
 HERE = Measurement(test=NODE, label="")
 SAME = {"numpy": "/site/numpy.py", "numpy.linalg": "/site/linalg.py"}
@@ -230,19 +231,24 @@ def trace(*, forked: bool, pools: frozenset[Side] = frozenset(), lost: str = "")
     return PairTrace(
         interleavings={HERE: taken},
         is_forked=forked,
+        hash_seeds=dict(SEEDS) if forked else {},
         modules=cast("Any", {side: {"numpy": "/site/numpy.py"} for side in SIDES}),
         lost=said(lost) if lost else None,
     )
 
 
-def conducted(monkeypatch: pytest.MonkeyPatch, forked: Hold) -> tuple[Conductor, Evidence, list[bool], list[bool]]:
+def conducted(
+    monkeypatch: pytest.MonkeyPatch, forked: Hold, seeds: list[Any] | None = None
+) -> tuple[Conductor, Evidence, list[bool], list[bool]]:
     """Conduct a build; return which of its pairs were to be forked, and which of these gave what needs no clock.
 
-    Each takes a second.
+    Each takes a second. `seeds` gets the hash seeds that each was told to have.
     """
+    given = list[Any]() if seeds is None else seeds
     asked, exact = list[bool](), list[bool]()
 
-    def hold(_: Holder, program: Program, shared: Any = None) -> PairTrace:
+    def hold(_: Holder, program: Program, shared: Any = None, hash_seeds: Any = None) -> PairTrace:
+        given.append(hash_seeds)
         asked.append(shared is not None)
         if shared is None:
             return trace(forked=False)
@@ -278,7 +284,9 @@ def test_one_that_does_so_by_chance_is_left_out_alone(monkeypatch: pytest.Monkey
     def forked(number: int) -> PairTrace:
         return trace(forked=True, pools=frozenset(SIDES) if number == 1 else frozenset())
 
-    conductor, evidence, asked, exact = conducted(monkeypatch, forked)
+    seeds = list[Any]()
+    conductor, evidence, asked, exact = conducted(monkeypatch, forked, seeds)
+    assert [None, SEEDS, *[None] * (PAIRS - 1)] == seeds, "sets have the same order in the pair that replaces another"
     assert (1, PAIRS) == (conductor.seconds["imports"], sum(conductor.seconds.values()) - 1), "it is no time of a pair"
     assert [True, False, *[True] * (PAIRS - 1)] == asked
     assert [True, True, *[False] * (PAIRS - 2)] == exact
