@@ -352,9 +352,26 @@ def test_a_package_that_holds_other_values_where_it_is_shared_is_left_to_the_sid
         forked = held("fast", "fast")
         assert not found.is_as_rehearsed(forked, [HERE])
         found.learn(forked, apart, [HERE])
+        assert is_shared == found.is_as_rehearsed(forked, [HERE]), (
+            "once may be chance: the next pair is looked at again"
+        )
+        if not is_shared:
+            found.learn(forked, apart, [HERE])
         found.parent(9.0)
         assert is_shared == ("numpy" in started[0].imports.modules)
         assert found.is_as_rehearsed(forked, [HERE]), "what is not shared, or differs by itself, is not looked at"
+
+
+def test_other_values_in_one_forked_pair_alone_are_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those that follow from an address: the package stays shared, and the pair that held them does not count."""
+    started, found = play(monkeypatch, {}, {}), sharing(held("fast", "fast"))
+    assert not found.is_as_rehearsed(held("slow", "fast"), [HERE])
+    found.learn(held("slow", "fast"), held("fast", "fast"), [HERE])
+    assert found.is_new([HERE])
+    found.parent(9.0)
+    assert "numpy" in started[0].imports.modules
+    assert found.is_as_rehearsed(held("fast", "fast"), [HERE])
+    assert not found.is_new([HERE])
 
 
 def timed(ratio: float) -> PairTrace:
