@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,13 +89,10 @@ WAYS: Mapping[str, tuple[str, str, str]] = {  # mark, fixtures and body of a tes
     "all": ("", "faked", "lib.work()"),
     "gate": ("", "faked", "lib.work()"),
 }
-RUNS: Sequence[tuple[tuple[str, ...], tuple[str, ...]]] = (  # what is measured in one session, with its options
-    (("fixture", "budget", "memory", "cold", "load"), ()),
-    (("all",), ("--hwperf-all",)),
-    (("gate",), GATE),
-)
+OPTIONS: Mapping[str, tuple[str, ...]] = {"all": ("--hwperf-all",), "gate": GATE}  # of a way of measuring
 METRICS = {"memory": "memory_call", "cold": "cold_first_call"}  # a fake itself is part of the fixtures
 _ROUNDS = 6000
+_GATE_TIMES = 3  # as long as other sessions: eight pairs of processes and what moved take some 24 s without a fake
 _SLIGHT = {"memory": 1e6}  # bytes
 _MOST = 20.0  # times the value without a fake: the machine may be busy, and a faked figure is further away
 
@@ -104,26 +102,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[""], help="words of which one is in the name of a fake")
     parser.add_argument("--ways", nargs="*", default=[*WAYS], choices=[*WAYS])
-    parser.add_argument("--limit", type=float, default=20.0, help="seconds of a measurement, after which it hangs")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds of a session, after which it hangs")
     options = parser.parse_args()
     usual, rows = dict[str, float](), []
     for name in FAKES:
         if name != "no fake" and not any(word in name for word in options.only):
             continue
         answers = dict[str, str]()
-        for ways, more in RUNS:
-            asked = [way for way in ways if way in options.ways]
-            if asked:
-                answers |= run(name, asked, more, usual, options.limit)
+        for way in options.ways:
+            start = time.monotonic()
+            limit_s = options.limit * (_GATE_TIMES if way == "gate" else 1)
+            answers |= run(name, [way], OPTIONS.get(way, ()), usual, limit_s)
+            answers[way] += f" ({time.monotonic() - start:.0f} s)"
         print(name, answers, flush=True)
-        rows.append((name, *(answers.get(way, "") for way in options.ways)))
+        rows.append((name, *answers.values()))
     print(tables.markdown(["fake", *options.ways], rows))
 
 
 def run(
     fake: str, ways: Sequence[str], options: Sequence[str], usual: dict[str, float], limit_s: float
 ) -> dict[str, str]:
-    """Run a session of tests with this fake, each measured in a way of its own; return what became of each."""
+    """Run a session of tests with this fake, each measured in a way of its own, and of one without it at the end.
+
+    Returns what became of each way; a session that takes longer than `limit_s` is killed, and said to hang.
+    """
     conftest, more = FAKES[fake]
     with tempfile.TemporaryDirectory(prefix="faked-") as name:
         folder = Path(name)
@@ -157,7 +159,7 @@ def run(
                 command, cwd=here, env=environment, stdout=log, stderr=log, start_new_session=True
             )
             try:
-                process.wait(limit_s * (1 + len(ways)))
+                process.wait(limit_s)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
