@@ -20,6 +20,7 @@ from pytest_hwperf.host.opened_files import (
     PUT,
     READ,
     Opened,
+    is_new,
     system_places,
 )
 from pytest_hwperf.host.source_files import is_compiled
@@ -48,7 +49,7 @@ def check_shared(uses: Mapping[Side, Mapping[str, str]], since: float) -> None:
     made = {path for letters in uses.values() for path in letters if FOLDER in letters[path]}
     one, other = (_by_file(uses[side], made, since) for side in ("baseline", "candidate"))
     one, other = one | dict(_moved(other, one)), other | dict(_moved(one, other))
-    apart = (*system_places(PREFIXES), f"{private_folder()}{os.sep}{PREFIX}")  # folders of this plugin come and go
+    apart = (*system_places(PREFIXES), _own_folders())
     shared = [
         file
         for file in sorted(one.keys() & other.keys())
@@ -61,6 +62,11 @@ def check_shared(uses: Mapping[Side, Mapping[str, str]], since: float) -> None:
             "tmp_path_factory or in $XDG_CACHE_HOME: each side has its own. If it is a download, fetch it before you "
             "start pytest"
         )
+
+
+def _own_folders() -> str:
+    """Return how the paths of this plugin's folders begin, which come and go."""
+    return f"{private_folder()}{os.sep}{PREFIX}"
 
 
 def _by_file(uses: Mapping[str, str], made: Collection[str], since: float) -> dict[str, frozenset[str]]:
@@ -76,7 +82,7 @@ def _by_file(uses: Mapping[str, str], made: Collection[str], since: float) -> di
         within = {*letters} & {LISTED, FOLDER}
         if ASKED in letters and path in made:
             within |= {FOLDER} if path in filled else {LISTED, FOLDER}
-        if within and _is_new(real, since) and is_folder(real):  # the folder itself has changed with its files
+        if within and is_new(real, since) and is_folder(real):  # the folder itself has changed with its files
             with suppress(PermissionError), os.scandir(real) as entries:
                 new = [entry.path for entry in entries if entry.is_file(follow_symlinks=False)]
                 found |= {file: found.get(file, _NONE) | within for file in new}
@@ -113,17 +119,9 @@ def _is_shared(path: str, one: frozenset[str], other: frozenset[str], since: flo
         return False
     was_absent = ABSENT in both and not (FOLDER in both and is_folder(path))
     is_gone = not is_there and not both.isdisjoint({MADE, ASKED})
-    if PUT not in both and not is_gone and not (_is_new(path, since) and (was_absent or is_file(path))):
+    if PUT not in both and not is_gone and not (is_new(path, since) and (was_absent or is_file(path))):
         return False
     return not both.isdisjoint({ASKED, ABSENT, LISTED, FOLDER} | (set() if is_empty else {READ}))
-
-
-def _is_new(path: str, since: float) -> bool:
-    """Whether it was made, changed, moved or linked since: a process can set the other times of a file as it likes."""
-    try:
-        return os.stat(path).st_ctime >= since  # noqa: PTH116 - as above
-    except OSError:
-        return False
 
 
 def check_opened(trees: Trees, opened: Mapping[Side, Opened]) -> list[str]:
@@ -149,7 +147,18 @@ def check_opened(trees: Trees, opened: Mapping[Side, Opened]) -> list[str]:
         f"both sides have read {named(crossed)} of the present tree, so that a change of it is not seen: "
         "give it by a path relative to the tests, or in an environment variable"
     )
-    return [*([said] if crossed else []), *_uneven(opened, both)]
+    return [*([said] if crossed else []), *_kept(opened), *_uneven(opened, both)]
+
+
+def _kept(opened: Mapping[Side, Opened]) -> Iterator[str]:
+    """Yield a warning about files that packages have kept for themselves, where both sides have read the same."""
+    one, other = ({*opened[side].kept} for side in SIDES)
+    if files := sorted(file for file in one & other if not file.startswith(_own_folders()) and _CACHE not in file):
+        yield (
+            f"both sides have read {named(files)}, which was made or changed since this session began, and which a "
+            "package keeps for itself: if it follows from your code, the baseline was given what follows from the "
+            "present one. Remove it, and let the package keep it in $XDG_CACHE_HOME, of which each side has its own"
+        )
 
 
 def _uneven(opened: Mapping[Side, Opened], trees: Mapping[Side, Tree]) -> Iterator[str]:

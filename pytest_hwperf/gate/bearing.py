@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.records.evidence import FixedSample, Hypothesis, Measurement, Side
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.metrics import CALL_FAILURES
@@ -50,6 +51,7 @@ class Bearing:
     bear: Callable[[Side, str, int], PairTrace]  # side, node id and calls → what its process has shown
     random: Random
     in_time: Callable[[], bool]
+    progress: Callable[[Progress], None] = lambda _: None
 
     def samples(self, suspects: Mapping[str, int], family: int, alpha: float) -> Iterator[FixedSample]:
         """Yield a sample of each suspect in which every process of the candidate fails, and none of the baseline."""
@@ -61,7 +63,8 @@ class Bearing:
     def _found(self, node: str, calls: int, needed: int) -> FixedSample | None:
         """Ask pairs of processes until one does not fail as the first did; None where one does not."""
         why, label = "", ""
-        for _ in range(needed):
+        for pair in range(needed):
+            self.progress(Progress(stage="failures", pair=pair + 1, of=needed, test=node))
             for side in self.random.sample(SIDES, len(SIDES)):
                 if not self.in_time():
                     return None

@@ -22,6 +22,7 @@ from pytest_hwperf.gate.shared_imports import SharedImports
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side, Stage
 from pytest_hwperf.records.messages import Statement, state
+from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.stats.hypotheses import Facts
@@ -31,7 +32,7 @@ from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, BlockPlan, 
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
-_FIRST_S, _FIRST = 30.0, 3  # that the first forked pair may be silent: so long, and times what the rehearsal took
+_USUAL_S, _USUAL = 30.0, 3  # that what is rehearsed may be silent: so long, and times what the rehearsal took
 _LONGEST_S = 86_400.0  # that a pair may take, where no end is given
 
 
@@ -117,8 +118,11 @@ class Conductor(Holder):
         self._spend("rehearsal", trace.wall_s)
         return trace
 
-    def bear(self, side: Side, node: str, calls: int, until: float = math.inf) -> PairTrace:
-        """Let one process of a side make calls of a test, to see whether it bears them."""
+    def bear(self, side: Side, node: str, calls: int, rehearsed: PairTrace, until: float = math.inf) -> PairTrace:
+        """Let one process of a side make calls of a test, to see whether it bears them, or hangs."""
+        usual_s = min(self._silence_s, _USUAL_S + _USUAL * rehearsed.wall_s)
+        slowest_s = _slowest_s(node, rehearsed)
+        block_s = self.plan.patience_s + 3 * calls * slowest_s if slowest_s else usual_s
         program = Program(
             nodes=[node],
             chance=Chance(self.random, self.processors),
@@ -126,13 +130,13 @@ class Conductor(Holder):
             until=until,
             clock=self.clock,
             exact=True,
-            plan=self._patient(self.plan),
-            silence_s=self._silence_s,
+            plan=dataclasses.replace(self.plan, first_block_s=min(self._silence_s, block_s)),
+            silence_s=usual_s,
             processes=1,
             calls=max(1, calls),
         )
         trace = self.hold(program, sides=[side])
-        self._spend("rehearsal", trace.wall_s)
+        self._spend("failures", trace.wall_s)
         return trace
 
     def share_imports(self, rehearsed: PairTrace) -> SharedImports:
@@ -197,7 +201,9 @@ class Conductor(Holder):
         self._conducted += pairs
         found = run_side_by_side(jobs, stop)
         tried_s = min(trace.tried_s for _, trace in found)
-        self._spend(step.stage or "screen", self.clock() - began - tried_s)
+        # What a crash or a hang takes tells nothing of how long the next pairs take.
+        stage = "failures" if all(pair.lost for pair, _ in found) else step.stage or "screen"
+        self._spend(stage, self.clock() - began - tried_s)
         if tried_s:
             self._spend("imports", tried_s)
         return found
@@ -257,7 +263,7 @@ class Conductor(Holder):
             ),
             asked=[one for one in evidence.hypotheses if one.measurement in measurements],
             also=self.also,
-            plan=self._patient(plan),
+            plan=dataclasses.replace(plan, first_block_s=self._usual_silence_s),
             silence_s=self._silence_s,
         )
         trace = self.hold_apart(program) if self._is_serial(step) else self._held(program, measurements)
@@ -288,9 +294,7 @@ class Conductor(Holder):
             return self.hold(program)
         asked, is_new = program, shared.is_new(measurements)
         if is_new:  # a library that hangs in a forked process is not waited for as long as one that trains a model
-            silence_s = min(self._silence_s, _FIRST_S + _FIRST * shared.rehearsed.wall_s)
-            plan = dataclasses.replace(program.plan, first_block_s=silence_s)
-            asked = dataclasses.replace(program, exact=True, plan=plan, silence_s=silence_s)
+            asked = dataclasses.replace(program, exact=True, silence_s=self._usual_silence_s)
         began = self.clock()
         try:
             trace = self.hold(asked, shared=shared)
@@ -317,7 +321,7 @@ class Conductor(Holder):
     def _progress(self, evidence: Evidence, step: Step, pairs: int) -> Progress:
         """Return how far the first of the next pairs is."""
         stage, measurements, left = step.stage or "screen", step.measurements, step.pairs
-        whole = sum(pair.stage == stage for pair in evidence.pairs)
+        whole = sum(pair.stage == stage and not pair.lost for pair in evidence.pairs)
         asked = {one.key for one in evidence.hypotheses if one.measurement in measurements}
         done = sum(
             pair.stage == stage and any(one.key in asked for one in pair.observations) for pair in evidence.pairs
@@ -340,6 +344,11 @@ class Conductor(Holder):
         """The longest that a process may be silent: while it starts, in a fixture that trains a model."""
         return max(command.deadline_s for command in self.commands.values())
 
+    @property
+    def _usual_silence_s(self) -> float:
+        """How long a process may be silent that does what the rehearsal has shown, where there was one."""
+        return min(self._silence_s, _USUAL_S + _USUAL * self.shared.rehearsed.wall_s if self.shared else math.inf)
+
     def _patient(self, plan: BlockPlan, patience_s: float | None = None) -> BlockPlan:
         """Let the first block of a measurement take as long: nothing is known of it yet."""
         patience_s = plan.patience_s if patience_s is None else patience_s
@@ -349,8 +358,15 @@ class Conductor(Holder):
         """Whether one side at a time goes through the tests of a step."""
         return self.serial.issuperset(measurement.test for measurement in step.measurements)
 
-    def _spend(self, stage: Stage | Literal["imports"], seconds: float) -> None:
+    def _spend(self, stage: Stage | Literal["imports", "failures"], seconds: float) -> None:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
+
+def _slowest_s(node: str, rehearsed: PairTrace) -> float:
+    """Return the longest usual call of a test that a rehearsal has seen on a side; 0 where it was not measured."""
+    found = (one for here, taken in rehearsed.interleavings.items() if here.test == node for one in taken.observations)
+    values = (chain(one.baseline, one.candidate) for one in found if (one.metric, one.statistic) == MEDIAN_LATENCY)
+    return max(chain.from_iterable(values), default=0.0)
 
 
 T = TypeVar("T")

@@ -158,7 +158,10 @@ def _failing(gate: GateRun, suspects: Mapping[str, int], family: int) -> list[Fi
     """Return samples of the suspects that only the candidate fails in; half of the time is left for the others."""
     conductor, until = gate.conductor, gate.until - _SHARE * max(0.0, gate.until - monotonic())
     bearing = Bearing(
-        bear=partial(conductor.bear, until=until), random=conductor.random, in_time=lambda: monotonic() < until
+        bear=partial(conductor.bear, rehearsed=gate.trace, until=until),
+        random=conductor.random,
+        in_time=lambda: monotonic() < until,
+        progress=gate.asked.progress,
     )
     return list(bearing.samples(suspects, family, gate.asked.alpha))
 

@@ -1,6 +1,7 @@
 """One pair of fresh processes: started, conducted through its program, and ended."""
 
 import dataclasses
+import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -39,6 +40,7 @@ class Holder:
     logs: Path  # the log of a lost pair is kept here
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     watches: Mapping[Side, Watch] = field(default_factory=dict)  # what rehearsals of both sides watch for changes
+    since: float = math.inf  # seconds since 1970 from which files count as new that processes of a rehearsal find
     clock: Callable[[], float] = monotonic
     numbers: Iterator[int] = field(default_factory=partial(count, 1))  # of what is started, for its logs
 
@@ -130,7 +132,7 @@ class Holder:
             for side, command, task in [] if parent else tasks:
                 with ends[side][1] as theirs, uninterrupted():
                     own = {"PYTHONHASHSEED": str(seeds[side])}
-                    own |= {WATCHES_FILES: "1"} if program.stage == "rehearsal" else {}
+                    own |= {WATCHES_FILES: repr(self.since)} if program.stage == "rehearsal" else {}
                     now = replace(task, began_s=monotonic())
                     found[side] = launch(command, now, folder / side, own, [theirs.fileno()])
                     stack.callback(found[side].end)

@@ -221,6 +221,7 @@ def _conductor(gate: GateRun) -> Conductor:
         tell=asked.tell,
         say=asked.say,
         plant=asked.plant,
+        since=asked.command.since,
         watches=watches_of(gate.trees, own_interpreter=bool(gate.base_python)),
         serial={test.node for test in asked.tests if test.is_serial},
     )

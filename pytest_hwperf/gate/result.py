@@ -17,7 +17,7 @@ from pytest_hwperf.stats.timetable import Completeness
 class Progress:
     """How far the pairs are, or what is done beside them."""
 
-    stage: Stage | Literal["checkout", "processes", "operators", "explain"]
+    stage: Stage | Literal["checkout", "failures", "processes", "operators", "explain"]
     pair: int  # of this stage, from 1; of what is explained and the like, its number
     beside: int = 0  # pairs that run at the same time, which have the numbers after it
     of: int  # pairs until the next decision

@@ -89,6 +89,8 @@ class GroupSchedule:
         times, most = {one.test: one for one in self._table.tests}, SCREEN_PAIRS - 1
         expected_s = 0.0
         for pair in evidence.pairs:
+            if pair.lost:
+                continue
             tests = [times[test] for test in _tests_of(pair) if pair.stage == "screen"]
             beside = 1 if all(one.is_serial for one in tests) else self._table.at_once
             expected_s += self._table.screen_s(tests, self.screening, dict.fromkeys(times, most)) / beside

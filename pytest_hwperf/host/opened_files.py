@@ -7,6 +7,7 @@ timed call counts.
 Not seen is what native code opens, closes again and no Python code has asked about or made a text of.
 """
 
+import math
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ from pytest_hwperf.host.fakes import note
 from pytest_hwperf.host.files import is_file, mapped_files
 from pytest_hwperf.records.structs import Record
 
-WATCHES_FILES = "HWPERF_WATCHES_FILES"  # set in a process that notes its files
+WATCHES_FILES = "HWPERF_WATCHES_FILES"  # in a process that notes its files: seconds since 1970 from which one is new
 IMPORTING = "<frozen importlib._bootstrap_external>"  # the file of what imports, as its code names it
 # How a path is used, a letter each.
 READ, MADE, APPENDED = "r", "w", "a"  # opened to read, to write, to write at its end
@@ -84,6 +85,7 @@ class Opened(Record, frozen=True, kw_only=True):
 
     read: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()  # new ones that installed packages have read by themselves, also in their environment
     uses: Mapping[str, str] = {}  # path as it was named, of whatever is or was there → letters for how it was used
     started: Mapping[str, tuple[str, ...]] = {}  # command that may run code → folders of PYTHONPATH that it lacks
     told: Mapping[str, tuple[str, ...]] = {}  # command of any program → its folder and other texts that may name a path
@@ -95,6 +97,7 @@ class Opened(Record, frozen=True, kw_only=True):
         return Opened(
             read=tuple(dict.fromkeys((*self.read, *other.read))),
             written=tuple(dict.fromkeys((*self.written, *other.written))),
+            kept=tuple(dict.fromkeys((*self.kept, *other.kept))),
             uses={path: self.uses.get(path, "") + other.uses.get(path, "") for path in {**self.uses, **other.uses}},
             started={command: self.started.get(command) or other.started.get(command, ()) for command in started},
             metadata={
@@ -108,7 +111,8 @@ class Opened(Record, frozen=True, kw_only=True):
 class OpenedFiles:
     """Notes paths as they are used."""
 
-    def __init__(self) -> None:
+    def __init__(self, since: float = math.inf) -> None:
+        self._since = since  # instant from which a file is new
         self._opened = dict[tuple[str, bool], None]()  # path, whether to write; in order, as a set may change meanwhile
         self._uses: dict[str, dict[str, None]] = {}  # letter → paths
         self._environment = system_places({sys.prefix, sys.base_prefix, sys.exec_prefix})
@@ -172,6 +176,9 @@ class OpenedFiles:
         return Opened(
             read=read,
             written=written,
+            kept=self._new(
+                {path for path, is_made in list(self._opened) if not is_made} - self._uses.get(READ, {}).keys()
+            ),
             uses=uses,
             started=programs.found(),
             told=programs.told(),
@@ -196,6 +203,11 @@ class OpenedFiles:
         paths = self._uses.setdefault(use, {})
         if not is_outside and not path.endswith(_COMPILED) and len(paths) < _MOST:
             paths[path] = None
+
+    def _new(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return the files that were made or changed since the given instant, sorted, links resolved; no byte code."""
+        found = {os.path.realpath(path) for path in paths if not path.endswith(_COMPILED)}
+        return tuple(sorted(path for path in found if not path.startswith(_SYSTEM) and is_new(path, self._since)))
 
     def _of_interest(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Leave out what belongs to the environment or the system, and folders; sorted, links resolved."""
@@ -230,8 +242,7 @@ class _Asking:
 
 def watch() -> OpenedFiles:
     """Note what is used from now on, in this process and not in those that it starts."""
-    os.environ.pop(WATCHES_FILES, None)
-    found = OpenedFiles()
+    found = OpenedFiles(float(os.environ.pop(WATCHES_FILES)))
     sys.addaudithook(found.note)
     for name in ("stat", "lstat", "access", "readlink"):
         setattr(os, name, _Asking(getattr(os, name), found.ask))
@@ -239,6 +250,14 @@ def watch() -> OpenedFiles:
     os.open = _Asking(os.open, found.name)  # whose audit event has no `dir_fd`
     note()  # else what this package does itself would not be watched
     return found
+
+
+def is_new(path: str, since: float) -> bool:
+    """Whether it was made, changed, moved or linked since: a process can set the other times of a file as it likes."""
+    try:
+        return _STAT(path).st_ctime >= since
+    except OSError:
+        return False
 
 
 def system_places(prefixes: Collection[str]) -> tuple[str, ...]:

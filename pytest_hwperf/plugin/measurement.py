@@ -102,7 +102,7 @@ def empty_run(config: pytest.Config, test: str, label: str = "") -> Run:
 
 def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     """Measure everything of `subject` that can be measured in this process."""
-    if (why := called_there(item, why_untimed)) is not None:
+    if (why := _why_once(item, label)) is not None:
         return _measured_untimed(item, subject, label, why)
     shared, rows, idle = session_of(item.config), subject.rows, IdlePower(item)
     instructions, absent = instruction_meter_of(item)
@@ -201,6 +201,13 @@ def _time_stages(subject: Subject, loaded: LoadedSubject, limits: SamplingLimits
     stream = loaded.stream(is_timed=False)
     stream.first()
     return time_named(subject.stages, stream, limits)
+
+
+def _why_once(item: pytest.Item, label: str) -> Statement | None:
+    """Say why a measurement is called only once here; None where its calls can be timed."""
+    if session_of(item.config).has_failing_calls(node_of(item), label):
+        return state("called once")
+    return called_there(item, why_untimed)
 
 
 def _measured_untimed(item: pytest.Item, subject: Subject, label: str, why: Statement) -> Run:

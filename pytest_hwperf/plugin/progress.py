@@ -183,6 +183,7 @@ def _whole(seconds: float) -> int:
 _BESIDE: Mapping[str, str] = {  # stages that are no pairs
     "explain": "what moved,",
     "operators": "operators,",
+    "failures": "calls that failed on one side, pair",
     "processes": "comparison of fresh processes",
 }
 

@@ -79,6 +79,14 @@ class SessionState:
 
         return Policy(undecided=self.settings.undecided, strict=self.settings.strict)
 
+    def has_failing_calls(self, test: str, label: str) -> bool:
+        """Whether the pairs have shown that calls of a measurement fail, which may end this process too."""
+        if self.gate is None:
+            return False
+        from pytest_hwperf.records.evidence import Measurement
+
+        return bool(self.gate.answers.failing(Measurement(test=test, label=label)))
+
     @cached_property
     def revision(self) -> "Revision":
         """The revision of the tests' repository, "" where there is none."""

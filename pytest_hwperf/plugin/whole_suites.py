@@ -45,7 +45,8 @@ def measure_if_repeatable(item: pytest.Item, subject: Subject, label: str) -> Ru
     A process of a pair leaves the test there with the reason, and tells its conductor of a call that is too short.
     """
     session = session_of(item.config)
-    if not session.judges and not session.takes_turns:
+    is_plain = not session.judges and not session.takes_turns
+    if is_plain or session.has_failing_calls(node_of(item), label):
         return session.measure(item, subject, label)
     why = why_not_measured(item, subject)
     if session.takes_turns:

@@ -13,6 +13,7 @@ from pytest_hwperf.checkout.isolation import check_told
 from pytest_hwperf.checkout.opened import check_opened, check_shared
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.host.workdirs import PREFIX, private_folder
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 
 
@@ -65,6 +66,15 @@ def test_code_of_the_candidates_that_the_baseline_has_read_is_refused(tmp_path: 
     for name in ("helper.py", "libfast.so"):
         with pytest.raises(WorkerError, match=f"the baseline has read .*/here/{name} of the present tree"):
             check(tmp_path, [], put(tmp_path / "here", name))
+
+
+def test_a_new_file_that_packages_keep_for_themselves_is_named(tmp_path: Path) -> None:
+    """Where both sides have read the same; what is in a folder of this plugin, or byte code, comes and goes."""
+    names = ["cache.json", "lib/__pycache__/m.nbi", "of one side"]
+    own = f"{private_folder()}/{PREFIX}1/model.onnx"
+    here, there = Opened(kept=(*names, own)), Opened(kept=(*names[:2], own))
+    (said,) = check_opened(both(tmp_path), {"candidate": here, "baseline": there})
+    assert said.startswith("both sides have read cache.json, which was made or changed since this session began")
 
 
 def test_what_tools_read_there_is_none_of_the_code(tmp_path: Path) -> None:

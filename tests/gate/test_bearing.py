@@ -1,14 +1,19 @@
 """A test that the candidate alone does not bear: it has become worse where that holds in every fresh process."""
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import pytest
+from fakes import gates
 
 from pytest_hwperf.gate.bearing import Bearing, lost_by_candidate
 from pytest_hwperf.gate.channel import WorkerLostError
-from pytest_hwperf.gate.lockstep import PairTrace
-from pytest_hwperf.records.evidence import Evidence, Measurement, Side
+from pytest_hwperf.gate.conductor import Conductor
+from pytest_hwperf.gate.interleaving import Interleaving
+from pytest_hwperf.gate.lockstep import PairTrace, Program
+from pytest_hwperf.host.launch import Command
+from pytest_hwperf.records.evidence import Assignment, Evidence, Measurement, Side
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.metrics import CALL_FAILURES
 from pytest_hwperf.stats.hypotheses import SIDES, Facts, Questions, SideOutcome
@@ -55,6 +60,28 @@ def test_what_fails_in_every_process_of_the_candidate_alone_has_regressed(how: d
     what = how.get("lost") or AGAIN.reason
     said = "calls fail in 8 of 8 fresh processes of the candidate, and in 0 of 8 of the baseline: within 150"
     assert [f"regressed: {said} calls: {what}"] == sampled(only("candidate", **how))
+
+
+def test_a_hang_is_waited_for_as_long_as_the_calls_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are 150 calls of 20 ms; what was not measured in the rehearsal may be silent for as long as that took."""
+    waits = list[float]()
+
+    def hold(_: Conductor, program: Program, **__: object) -> PairTrace:
+        waits.append(program.plan.first_block_s)
+        return PairTrace(wall_s=1.0)
+
+    monkeypatch.setattr(Conductor, "hold", hold)
+    command = Command(arguments=(), directory=Path(), environment={})
+    conductor, rehearsed = Conductor(commands=dict.fromkeys(SIDES, command), logs=Path()), PairTrace(wall_s=5.0)
+    conductor.bear("candidate", NODE, 150, rehearsed)
+    asked = gates.asked(test=NODE)
+    rehearsed.interleavings[asked.measurement] = Interleaving(
+        assignment=Assignment(measurement=asked.measurement, turns="BCCB"),
+        observations=[gates.observed(asked, [0.01, 0.02], [0.01, 0.01])],
+    )
+    conductor.bear("candidate", NODE, 150, rehearsed)
+    assert [30 + 3 * 5.0, 10 + 3 * 150 * 0.02] == pytest.approx(waits)
+    assert {"failures": 2.0} == conductor.seconds
 
 
 def test_what_the_baseline_does_not_bear_is_never_red() -> None:

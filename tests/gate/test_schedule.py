@@ -72,6 +72,14 @@ def test_what_is_not_turns_in_the_rehearsal_stays_in_every_pair() -> None:
     assert "comparing 1 test takes about 49 s of the 600 s left" == found.said(begun, 600 - 2 * pair_s, 2 * pair_s)
 
 
+def test_what_a_lost_pair_has_observed_tells_no_pace() -> None:
+    """Its time is that of the hang, and none of a screen."""
+    found, begun = schedule(2, 600.0), Evidence(alpha=0.01, hypotheses=asked(2), pairs=(screened(asked(2)),))
+    lost = replace(screened(asked(1)), lost=state("lost", why="was silent for 10 s"))
+    also = replace(begun, pairs=(lost, *begun.pairs))
+    assert found.said(begun, 500.0, 9.0) == found.said(also, 500.0, 9.0)
+
+
 def test_pairs_side_by_side_take_the_time_of_one() -> None:
     """Three times two in the screen, and four times two that confirm."""
     hypotheses = asked(1)

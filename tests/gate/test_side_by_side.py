@@ -6,12 +6,14 @@ from threading import Event, current_thread, main_thread
 
 import pytest
 from fakes import gates
+from fakes.clocks import HandClock
 
 from pytest_hwperf.gate.conductor import Conductor, run_side_by_side
 from pytest_hwperf.gate.lockstep import Chance, PairTrace, Program, random_of
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.plugin.progress import progress_text
 from pytest_hwperf.records.evidence import Evidence, Pair
+from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.sequence import Step
 
@@ -78,6 +80,23 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Evidence, lis
         return conductor.conduct(evidence, conductor.clock() + LONG_S, None), shown
 
     return conduct
+
+
+def test_what_a_lost_pair_takes_is_no_time_of_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first hangs for a minute, and the others take a second each."""
+    clock, lost_s = HandClock(), LONG_S
+
+    def one_pair(_: Conductor, __: Evidence, step: Step, ___: Program, number: int) -> tuple[Pair, PairTrace]:
+        clock.pass_time(1.0 if number > 1 else lost_s)
+        seen = [gates.observed(one, [1.0], [1.0]) for one in step.hypotheses if number > 1]
+        why = None if number > 1 else state("lost", why="was silent")
+        return replace(gates.pair("screen", seen, number), lost=why), PairTrace()
+
+    monkeypatch.setattr(Conductor, "_pair", one_pair)
+    conductor = Conductor(commands={}, logs=Path(), seed=7, clock=clock)
+    asked = Evidence(alpha=0.01, hypotheses=(gates.asked(),), pairs=())
+    evidence = conductor.conduct(asked, clock() + 10 * LONG_S, None)
+    assert {"failures": lost_s, "screen": len(evidence.pairs) - 1.0} == conductor.seconds
 
 
 def test_what_is_drawn_does_not_depend_on_how_many_run_at_once(

@@ -1,5 +1,6 @@
 """What Python code opens is noted, and told apart by reading and writing."""
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -73,6 +74,25 @@ def test_how_paths_are_used_is_noted(tmp_path: Path) -> None:
     assert expected == {name: uses for name, uses in found.items() if name in expected or name.startswith("not")}
 
 
+def test_a_new_file_that_a_package_reads_while_it_is_imported_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Wherever it lies; byte code is made anew by whoever imports, and what a test reads is looked at elsewhere."""
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    names = [f"{tmp_path}/{name}" for name in ("lib/cache.json", "lib/code.pyc", "of_test.json")]
+    Path(tmp_path, "lib").mkdir()
+    for name in names:
+        Path(name).write_text("1")
+    made, kept = Path(names[0]).stat().st_ctime, list[tuple[str, ...]]()
+    for since in (made, made + 1.0, math.inf):
+        opened = OpenedFiles(since)
+        reads = f"for name in {names[:2]}:\n    note('open', (name, 'r', 0))"
+        exec(compile(reads, f"{tmp_path}/lib/package.py", "exec"), {"note": opened.note})  # noqa: S102 - as an import does
+        opened.note("open", (names[2], "r", 0))
+        kept.append(opened.end().kept)
+    assert [(names[0],), (), ()] == kept
+
+
 def test_what_is_open_is_noted(tmp_path: Path) -> None:
     """Of a file whose opening was not seen, which may both be read and written."""
     (tmp_path / "a").write_text("1")
@@ -91,7 +111,7 @@ def test_what_either_process_has_used_is_joined() -> None:
 
 def test_a_process_is_watched_and_not_those_that_it_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What installed packages ask by themselves is not noted, and functions stay what they are."""
-    monkeypatch.setenv(WATCHES_FILES, "1")
+    monkeypatch.setenv(WATCHES_FILES, "0.0")
     hooks, stat = list[object](), os.stat
     monkeypatch.setattr(sys, "addaudithook", hooks.append)
     for name in ("stat", "lstat", "access", "readlink", "fspath", "open"):

@@ -27,7 +27,7 @@ FEW = "--hwperf-alpha=0.2"  # four processes a side: what is shown is the road, 
 
 
 def test_a_body_that_only_the_candidate_cannot_call_again_fails_its_test(pytester: pytest.Pytester) -> None:
-    """The session calls it in vain too, and says of the latency why it is not compared."""
+    """The session calls it once, since a later call could end it too, and says why the latency is not compared."""
     project = repository(pytester, {"work.py": WORK, "test_it.py": TESTS, "pytest.ini": INI})
     project.write({"work.py": WORK + "    if len(CALLS) > 4: raise KeyError('later')\n"})
     result = project.run("--hwperf-all", "-ohwperf_shortest=1e-09", REHEARSED, FEW)
@@ -37,4 +37,6 @@ def test_a_body_that_only_the_candidate_cannot_call_again_fails_its_test(pyteste
     assert "in 4 of 4 fresh processes of the candidate, and in 0 of 4 of the baseline" in failures.reason
     assert "KeyError: 'later'" in failures.reason
     assert "equivalent" == project.compared("test_ok").outcome
+    (run,) = (one.run for one in project.report().judgements if one.run.test.endswith("test_bad"))
+    assert {"calls fail in fresh processes of this code"} == {*map(str, run.unmeasured.values())}
     assert () == recompute(project.report()).disagreements
