@@ -17,6 +17,7 @@ from pytest_hwperf.gate.channel import (
     AskEnergy,
     AskExact,
     BlockTimes,
+    Bye,
     Connection,
     Ended,
     EnergyResult,
@@ -344,6 +345,8 @@ class Interleaver:
         if isinstance(frame.message, Ended):
             reason = frame.message.ended.reason
             raise WorkerLostError(f"the measured call failed in the middle of its turn: {reason}", side=side)
+        if isinstance(frame.message, Bye):
+            raise WorkerLostError("its pytest ended in the middle of a turn", side=side)
         if not isinstance(frame.message, kind):
             given = type(frame.message).__name__
             raise WorkerLostError(f"sent {given!r} where {kind.__name__!r} was due", side=side)

@@ -56,6 +56,7 @@ class RealClock:
     thread_time_ns = staticmethod(time.thread_time_ns)
 
 
+RealRandom = random.Random  # for what draws meanwhile
 _LOADED_S = time.time() - time.monotonic()
 
 

@@ -4,7 +4,6 @@ Runtimes release the interpreter's lock while they compute. When each call was d
 """
 
 import math
-import random
 import threading
 from array import array
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.host.fakes import RealClock
+from pytest_hwperf.host.fakes import RealClock, RealRandom
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.markers import LONGEST_S, Load
 from pytest_hwperf.records.messages import Remark, Statement
@@ -70,7 +69,7 @@ def schedule(load: Load) -> Values:
     """
     if load.kind == "offline":
         return array("d", [0.0] * load.calls)
-    chance, due, now = random.Random(load.seed), array("d"), 0.0  # noqa: S311 - a schedule is no secret
+    chance, due, now = RealRandom(load.seed), array("d"), 0.0
     while (now := now + chance.gammavariate(load.shape, 1 / (load.qps * load.shape))) < load.seconds:
         due.append(now)
         if len(due) == load.most:

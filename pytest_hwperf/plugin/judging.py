@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -71,6 +71,7 @@ def judge_test(item: pytest.Item) -> str:
 
 
 _NEVER_CALLED = state("never called")
+_FAR = 2.0  # times, by which calls of one process may differ from those of another on the same machine
 
 
 def _never_called(item: pytest.Item) -> list[Run]:
@@ -147,6 +148,7 @@ def _judged(item: pytest.Item, run: Run, again: Again) -> tuple[Judgement, str]:
         except HwperfError as error:
             trouble = str(error)
             compared = not_compared(found, criteria, said(error.sentence))
+        run = run if session.gate is None else _beside_pairs(run, compared)
     budgets = test.markers.budgets if answers_markers(run, test.measured) else ()
     verdicts = judge(run, found, compared, budgets, session.policy)
     if session.settings.undecided == "retry":
@@ -194,6 +196,23 @@ def _in_pairs(item: pytest.Item, run: Run, found: Sequence[Figure], criteria: Cr
     required = frozenset(criteria.required) - ({MEDIAN_LATENCY} if whole else set())
     silent = _NEVER_CALLED in run.unmeasured.values()  # which says more than that only the baseline measures
     return named_too(run, found, criteria, {} if silent else gate.answers.of(here, margins, measured, required))
+
+
+def _beside_pairs(run: Run, paired: Iterable[Comparison]) -> Run:
+    """Return a run, with a warning where all its calls took far more, or far less, than those of the pairs.
+
+    Pairs whose sides share what they should not measure the same code twice, and this session only its own.
+    """
+    taken = run.sample(MEDIAN_LATENCY[0])
+    pairs_s = next((one.candidate for one in paired if one.key == MEDIAN_LATENCY and one.candidate), None)
+    if taken is None or pairs_s is None:
+        return run
+    least_s, most_s = min(taken.values), max(taken.values)
+    if least_s <= _FAR * pairs_s <= _FAR * _FAR * most_s:
+        return run
+    doubt = state("own calls differ", least=least_s, most=most_s, pairs=pairs_s)
+    doubted = replace(taken, warnings=(*taken.warnings, doubt))
+    return replace(run, samples=tuple(doubted if one is taken else one for one in run.samples))
 
 
 def _stored(session: SessionState, run: Run) -> Stored:

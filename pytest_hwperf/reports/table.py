@@ -112,7 +112,7 @@ def _warnings(row: Row) -> Iterator[Remark]:
 
 # What estimates and counters say of themselves, and that other work ran meanwhile, which makes what passes pass less
 # easily; everything else puts a value in doubt.
-ALARMS = frozenset({"leaks"})  # said wherever a line stands for the test
+ALARMS = frozenset({"leaks", "own calls differ"})  # said wherever a line stands for the test
 _CAVEATS = frozenset(
     {"maximum", "no bound", "mean of one", "lone process", "step", "idle machine", "count", "waited for gpu"}
     | {"preempted", "load", "workers"}

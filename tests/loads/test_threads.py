@@ -10,6 +10,14 @@ from pytest_hwperf.records.markers import Load
 from pytest_hwperf.stats.loads import piece_of
 
 
+def test_a_faked_generator_draws_no_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is drawn while calls of a test run, whose fakes are in place."""
+    load = Load(kind="server", qps=100, seconds=1, seed=1)
+    real = schedule(load)
+    monkeypatch.setattr("random.Random", lambda seed: seed)
+    assert real == schedule(load)
+
+
 def test_every_call_of_a_schedule_is_made_in_its_order() -> None:
     load, times, made = Load(kind="server", qps=2000, seconds=0.05, seed=1), Times(), list[int]()
     drive(load, made.append, times)
