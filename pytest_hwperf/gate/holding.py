@@ -24,7 +24,7 @@ from pytest_hwperf.host.opened_files import WATCHES_FILES
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.evidence import Side
-from pytest_hwperf.records.messages import state
+from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.stats.changed_code import Watch
 from pytest_hwperf.stats.hypotheses import SIDES
@@ -75,12 +75,7 @@ class Holder:
             except WorkerLostError as error:
                 trace.lose(error)
             if trace.lost:
-                trace.lost = state(
-                    "lost, logged",
-                    log=str(self._kept(folder, sides, started)),
-                    **trace.lost.texts,
-                    **trace.lost.numbers,
-                )
+                trace.lost = self._logged(trace.lost, folder, sides, started)
         trace.first, trace.is_forked = order[0], parent is not None
         trace.hash_seeds |= {f"{side} 2" if side in trace.hash_seeds else side: seed for side, seed in seeds.items()}
         trace.wall_s += self.clock() - began
@@ -157,9 +152,14 @@ class Holder:
             began_s=monotonic(),
         )
 
-    def _kept(self, workdir: Path, sides: Sequence[Side], started: int) -> Path:
-        """Copy the logs of a lost pair to where the user finds them."""
-        folder = new_folder(self.logs, f"pair-{started}")
-        for side in sides:
-            shutil.copyfile(workdir / side / "log", folder / f"{side}.log")
-        return folder
+    def _logged(self, lost: Statement, workdir: Path, sides: Sequence[Side], started: int) -> Statement:
+        """Copy the logs of a lost pair to where the user finds them; return why it was lost, and where they are."""
+        texts = dict(lost.texts)
+        try:
+            folder = new_folder(self.logs, f"pair-{started}")
+            for side in sides:
+                shutil.copyfile(workdir / side / "log", folder / f"{side}.log")
+        except OSError as error:  # as of a full disk, for which the pair may have been lost too
+            texts["why"] = f"{texts['why'].removesuffix('.')} (no log in {self.logs}: {error.strerror})"
+            return state("lost", **texts, **lost.numbers)
+        return state("lost, logged", log=str(folder), **texts, **lost.numbers)

@@ -1,5 +1,6 @@
 """A pair that is stopped: it gives up what it waits for, and ends what it has started. The processes are none."""
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
@@ -93,3 +94,13 @@ def test_an_error_of_another_pair_ends_the_processes_of_this_one(hold: Hold, end
         run_side_by_side([fail, lambda: lost.append(str(hold(stop, wait_for_it).lost))], stop)
     assert "was cut off when the time was up" in lost[0]
     assert {"baseline", "candidate"} == set(ended)
+
+
+def test_a_log_that_finds_no_room_ends_nothing(hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(holding, "new_folder", full)
+    said = str(hold(None, lambda: None).lost)
+    assert "was silent for 300 s (no log in " in said
+    assert said.endswith("/logs: No space left on device)")
