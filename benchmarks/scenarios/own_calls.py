@@ -4,7 +4,8 @@
     python -m benchmarks own_calls
 
 Every classifier and regressor of scikit-learn that fits a small table, with numbers of several types, and models with
-thresholds, text, missing values and boosted trees. It ends with 1 if an answer differs without a word.
+thresholds, text, missing values and boosted trees, and those of public reports (reported_models.py). It ends with 1 if
+an answer differs without a word.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import all_estimators
 
 from benchmarks import tables
+from benchmarks.scenarios.reported_models import reported
 from pytest_hwperf import registry
 from pytest_hwperf.records.errors import ScenarioUnavailable
 
@@ -121,6 +123,8 @@ def _cases() -> Iterator[Case]:
     yield from _with_thresholds()
     yield from _of_tables()
     yield from _of_boosters()
+    for name, model, X, y in reported():
+        yield Case(name=name, model=model, X=X, y=y)
 
 
 def _of_scikit_learn() -> Iterator[Case]:

@@ -158,19 +158,20 @@ def note() -> None:
 
     A session that measures nothing pays for the copies alone.
     """
-    modules = [*_TABLE, sys.modules[__name__]]
-    contents = [(module, dict(_contents(module))) for module in modules]
+    contents = [(module, dict(_contents(module))) for module in _TABLE]
     classes = {
         id(one): one
-        for module, held in contents
-        if module in _TABLE
+        for _, held in contents
         for one in held.values()
         if isinstance(one, type) and one.__flags__ & _HEAP and not one.__flags__ & _IMMUTABLE
         if not issubclass(one, BaseException | Enum)
     }
-    loaded: dict[str, object] = {name: module for name, module in sys.modules.items() if module in _TABLE}
+    table = {id(module) for module in _TABLE}
+    loaded: dict[str, object] = {name: module for name, module in sys.modules.items() if id(module) in table}
+    own = sys.modules[__name__]
     _LIBRARY.noted = [
         *contents,
+        (own, dict(_contents(own))),
         *((one, dict(vars(one))) for one in classes.values()),
         (sys.modules, loaded),
     ]

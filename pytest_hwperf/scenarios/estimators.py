@@ -46,6 +46,8 @@ def matrix(X: Any) -> Any:
 
     count_given(X)
     given = np.asarray(X)
+    if given.ndim == 2 and given.dtype == object and _has_numbers_only(X):  # noqa: PLR2004 - rows and columns
+        given = X.to_numpy(dtype=np.float64, na_value=np.nan)
     if given.ndim != 2:  # noqa: PLR2004 - rows and columns
         raise ScenarioUnavailable(
             f"X has the shape {given.shape}: this scenario is fed a matrix with one row per sample, and sklearn_fp32 "
@@ -67,6 +69,11 @@ def matrix(X: Any) -> Any:
             "them"
         )
     return numbers
+
+
+def _has_numbers_only(X: Any) -> bool:
+    """Whether `X` is a table of pandas whose columns all hold numbers, which may be missing."""
+    return hasattr(X, "to_numpy") and all(getattr(one, "kind", "") in {*"biuf"} for one in X.dtypes)
 
 
 def as_array(outputs: Any) -> Any:
@@ -285,6 +292,12 @@ def inspect_estimator(model: Any, X: Any) -> FittedEstimator:
     if classes is not None and (isinstance(classes, list) or trial.ndim > 1):
         raise ScenarioUnavailable(
             f"{type(model).__name__} gives several labels per row; scenarios know one: measure it as a plain callable"
+        )
+    answer = one_per_row(trial)
+    if classes is not None and answer.dtype.kind == "f" and not np.isin(answer, classes).all():
+        raise ScenarioUnavailable(
+            f"predict of {type(model).__name__} gives values that are none of its classes, such as {answer[0]:.4g}, as "
+            "with an objective of one's own: measure it as a plain callable"
         )
     if classes is None and _gives_labels(model, trial):
         classes = trial if trial.dtype.kind not in "US" else trial.astype(object)

@@ -44,7 +44,9 @@ def test_what_is_no_matrix_of_numbers_is_refused() -> None:
     for X, sentence, kind in NO_MATRICES:
         with pytest.raises(kind, match=sentence):
             matrix(X)
-    assert [[False, True]] == np.isnan(matrix([[1.0, np.nan]])).tolist()
+    nullable = pd.DataFrame({"a": [1], "b": [pd.NA]}).astype({"a": "Int64", "b": "Float64"})
+    for missing in ([[1.0, np.nan]], nullable):
+        assert [[False, True]] == np.isnan(matrix(missing)).tolist()
 
 
 @given(rows=st.integers(1, 50), size=st.integers(1, 60))
