@@ -166,8 +166,10 @@ def note() -> None:
         if isinstance(one, type) and one.__flags__ & _HEAP and not one.__flags__ & _IMMUTABLE
         if not issubclass(one, BaseException | Enum)
     }
-    table = {id(module) for module in _TABLE}
-    loaded: dict[str, object] = {name: module for name, module in sys.modules.items() if id(module) in table}
+    # Any module of Python may be another one while a fake stands for it, as `fcntl` is under pyfakefs.
+    loaded: dict[str, object] = {
+        name: module for name, module in sys.modules.items() if name.partition(".")[0] in sys.stdlib_module_names
+    }
     own = sys.modules[__name__]
     _LIBRARY.noted = [
         *contents,

@@ -1,5 +1,6 @@
 """Fakes of a test are set aside while the package works, and are in place while a call of the test runs."""
 
+import importlib
 import os
 import random
 import socket
@@ -133,6 +134,17 @@ def test_an_import_finds_the_module_of_python(monkeypatch: pytest.MonkeyPatch) -
         assert tempfile is found
         assert finder not in sys.meta_path
     assert finder is sys.meta_path[0]
+
+
+def test_any_module_of_python_is_the_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one of which no function is looked at: with a lock that is none, a work folder is anybody's."""
+    real = importlib.import_module("fcntl")
+    with fakes_aside():
+        pass
+    monkeypatch.setitem(sys.modules, "fcntl", mock.Mock())
+    with fakes_aside():
+        assert importlib.import_module("fcntl") is real
+    assert importlib.import_module("fcntl") is not real
 
 
 def test_what_a_call_begins_or_ends_is_looked_at_again() -> None:

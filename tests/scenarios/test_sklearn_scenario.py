@@ -161,6 +161,19 @@ def test_several_labels_per_row_are_unavailable() -> None:
         sklearn_fp32(model, X=X)
 
 
+class RawScores(LogisticRegression):  # type: ignore[misc] # it has no types
+    """Its predict gives scores, as that of LightGBM does after training with an objective of one's own."""
+
+    def predict(self, X: Any) -> Any:
+        return self.decision_function(X)
+
+
+def test_answers_that_are_none_of_the_classes_are_unavailable() -> None:
+    X, _, y, _ = breast_cancer()
+    with pytest.raises(ScenarioUnavailable, match="predict of RawScores gives values that are none of its classes"):
+        sklearn_fp32(RawScores(max_iter=5000).fit(X, y), X=X)
+
+
 def test_an_estimator_that_cannot_be_serialised_is_unavailable() -> None:
     X, _, y, _ = breast_cancer()
     model = make_pipeline(FunctionTransformer(lambda rows: rows), LinearRegression()).fit(X, y)
