@@ -20,7 +20,8 @@ from pytest_hwperf.host.disturbance import SystemState, read_system_state
 from pytest_hwperf.host.machine import count_usable_cores, describe_machine, lacking, measure_peaks, save_peaks
 from pytest_hwperf.host.memory import resident, resolution
 from pytest_hwperf.meters.access import Access
-from pytest_hwperf.meters.rapl import Zone, choose_zones, refusal, repeating, zones_of
+from pytest_hwperf.meters.rapl import choose_zones, refusal, repeating, zones_of
+from pytest_hwperf.meters.sources import Zone
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable, UsageProblem
 from pytest_hwperf.records.markers import nearest_or_all

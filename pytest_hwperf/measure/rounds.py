@@ -162,6 +162,19 @@ def is_used_up(value: object) -> bool:
     return not isinstance(value, IOBase) or not (value.closed or value.writable())
 
 
+class FixtureValues:
+    """The values that a body is called with."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = dict(values)
+
+    def why_not_again(self) -> str:
+        """Say which of them a call uses up, as far as that can be seen; "" where none."""
+        return next(
+            (f"its fixture {name!r} {USED_UP}" for name, value in self._values.items() if is_used_up(value)), ""
+        )
+
+
 def _bound(function: Callable[..., Any], given: Arguments) -> Callable[..., Any]:
     arguments, named = given
     return partial(function, *arguments, **named) if arguments or named else function

@@ -8,55 +8,19 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from pytest_hwperf.meters.access import SYSTEM, Access, Files
 from pytest_hwperf.meters.counters import CounterMeter, HeldCounters, Register, errno_name, hold_open, refusal_warnings
-from pytest_hwperf.meters.sources import ROOT_VARIABLE, ROOTS, Looked, processor_meter, why_refused
+from pytest_hwperf.meters.sources import ROOT_VARIABLE, ROOTS, Looked, Zone, processor_meter, why_refused
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 # All three read the same registers: a later one is used where an earlier one is missing or cannot be read.
 _BACKENDS = ("intel-rapl", "intel-rapl-tpmi", "intel-rapl-mmio")
 # A control type, or a zone in it. The ids are hexadecimal: intel-rapl:a is the eleventh zone.
 _NODE = re.compile(r"intel-rapl(?:-mmio|-tpmi)?(?::[0-9a-f]+)*")
-_COARSE_UJ = 10**15
 _PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Zone:
-    """One energy counter. Its real path is its identity: on four sockets four zones are called `dram`."""
-
-    path: str
-    name: str  # "package-0", "dram", "core", "uncore", "psys"
-    max_uj: int | None  # the last value before the counter starts again at 0; None = not readable
-
-    @property
-    def id(self) -> str:
-        """The folder's name, as `intel-rapl:0:1`."""
-        return Path(self.path).name
-
-    @property
-    def backend(self) -> str:
-        """The control type, as `intel-rapl-mmio`."""
-        return self.id.partition(":")[0]
-
-    @property
-    def parent(self) -> str:
-        """The id of the zone it lies in, or of the control type."""
-        return self.id.rpartition(":")[0]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it stands for a package or the platform; memory alone is no substitute."""
-        return self.name.startswith("package") or self.name == "psys"
-
-    @property
-    def is_coarse(self) -> bool:
-        """Whether it counts in steps of 1 J: such counters have a range of more than 1 GJ."""
-        return (self.max_uj or 0) > _COARSE_UJ
 
 
 def find_zones(root: str, files: Files = SYSTEM) -> tuple[Zone, ...]:

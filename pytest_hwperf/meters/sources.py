@@ -4,7 +4,7 @@ import errno
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from pytest_hwperf.meters.access import Access
 from pytest_hwperf.meters.counter_check import Check, CounterCheck
@@ -12,15 +12,14 @@ from pytest_hwperf.meters.counters import CounterMeter, Counters, busy_here, err
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.records.units import show
 
-if TYPE_CHECKING:
-    from pytest_hwperf.meters.rapl import Zone
-
 ROOT_VARIABLE = "HWPERF_POWERCAP_ROOT"
 ROOTS = ("sys/devices/virtual/powercap", "sys/class/powercap")
 _TICKS = 100  # in a window: an error of one of them is 1 %
 _SHORTEST_S = 0.5  # where twelve windows of a steady load agree within 1 %
 _SHORTEST_NOISY_S = 1.0  # with SGX the firmware adds noise against side channels
 _LONGEST_S = 10.0  # of a window that a test can wait for; five are needed
+
+_COARSE_UJ = 10**15
 
 _X86_64 = {"x86_64", "amd64"}
 _X86 = {*_X86_64, "i386", "i686"}
@@ -31,14 +30,48 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """One energy counter. Its real path is its identity: on four sockets four zones are called `dram`."""
+
+    path: str
+    name: str  # "package-0", "dram", "core", "uncore", "psys"
+    max_uj: int | None  # the last value before the counter starts again at 0; None = not readable
+
+    @property
+    def id(self) -> str:
+        """The folder's name, as `intel-rapl:0:1`."""
+        return Path(self.path).name
+
+    @property
+    def backend(self) -> str:
+        """The control type, as `intel-rapl-mmio`."""
+        return self.id.partition(":")[0]
+
+    @property
+    def parent(self) -> str:
+        """The id of the zone it lies in, or of the control type."""
+        return self.id.rpartition(":")[0]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it stands for a package or the platform; memory alone is no substitute."""
+        return self.name.startswith("package") or self.name == "psys"
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether it counts in steps of 1 J: such counters have a range of more than 1 GJ."""
+        return (self.max_uj or 0) > _COARSE_UJ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
     """What a look for a source of energy has found."""
 
     access: Access
     environ: Mapping[str, str] = field(default_factory=dict)
-    zones: "Sequence[Zone]" = ()  # of RAPL: all of them
-    chosen: "Sequence[Zone]" = ()  # to add up
-    silent: "Mapping[Zone, str]" = field(default_factory=dict)  # that would be added up, with what they answer instead
+    zones: Sequence[Zone] = ()  # of RAPL: all of them
+    chosen: Sequence[Zone] = ()  # to add up
+    silent: Mapping[Zone, str] = field(default_factory=dict)  # that would be added up, with what they answer instead
     error: OSError | None = None  # of the power PMU
 
     @property

@@ -10,10 +10,10 @@ import pytest
 
 from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.measure.rounds import Rounds, arguments_of, refuse_used_up
+from pytest_hwperf.plugin.benchmark_markers import MEANT
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import BENCHMARK_MARKS, BODY_ENDED, is_benchmark_body, node_of, session_of, test_of
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.records.markers import nearest_or_all
 from pytest_hwperf.records.run import Run, Sample, replace
 from pytest_hwperf.stats.sweeps import Stats
 
@@ -54,7 +54,7 @@ class Benchmark:
         self.extra_info: dict[str, Any] = {}
         self.disabled = session_of(item.config).settings.disable
         self._item, self._hwperf = item, hwperf
-        self._idle = [name for name in given if name not in _MEANT]
+        self._idle = [name for name in given if name not in MEANT]
         self._run: Run | None = None
         test_of(item).max_time_s = float(given.get("max_time", 0))
         test_of(item).gc = "off" if given.get("disable_gc") else ""
@@ -178,18 +178,6 @@ _MARKER = (
     "(group=…, max_time=…, disable_gc=…, ...): settings of the fixture benchmark; without the fixture, the test "
     "is measured. Those without a meaning to pytest-hwperf are named in the report."
 )
-_MEANT = {"group", "max_time", "disable_gc"}  # keywords of the marker that mean something here
-_TIMING = {
-    "min_rounds",
-    "max_rounds",
-    "min_time",
-    "timer",
-    "precision",
-    "calibration_precision",
-    "warmup",
-    "warmup_iterations",
-}
-_KEYWORDS = {*_MEANT, *_TIMING, "confidence", "cprofile"}
 # Options of pytest-benchmark: that of this plugin which does the same.
 _SAME = {"benchmark_skip": "hwperf_skip", "benchmark_only": "hwperf_only", "benchmark_disable": "hwperf_disable"}
 _UNDERSTOOD = frozenset({"--benchmark-skip", "--benchmark-only", "--benchmark-disable", "--benchmark-enable"})
@@ -220,20 +208,6 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     words = [str(word).partition("=")[0] for word in (*config.getini("addopts"), *config.invocation_params.args)]
     idle = dict.fromkeys(word for word in words if word.startswith("--benchmark-") and word not in _UNDERSTOOD)
     return f"hwperf: no effect with --hwperf-benchmark: {', '.join(idle)}" if idle else None
-
-
-def marker_problems(item: pytest.Item) -> list[str]:
-    found = list[str]()
-    for mark in (mark for name in BENCHMARK_MARKS for mark in item.iter_markers(name)):
-        if mark.args:
-            given = ", ".join(map(repr, mark.args))
-            found.append(f"{mark.name}({given}): only keywords are taken, such as {mark.name}(group='predict')")
-        for name in mark.kwargs.keys() - _KEYWORDS:
-            found.append(f"{mark.name}({name}=…): unknown keyword.{nearest_or_all(name, _KEYWORDS)}")
-        seconds = mark.kwargs.get("max_time", 1)
-        if not isinstance(seconds, int | float) or not 0 < seconds <= 3600:  # noqa: PLR2004 - as of --hwperf-sample-time
-            found.append(f"{mark.name}(max_time={seconds!r}): a number of seconds above 0 up to 3600, such as 2")
-    return found
 
 
 @pytest.fixture

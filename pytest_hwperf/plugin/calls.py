@@ -10,10 +10,9 @@ from unittest import SkipTest, TestCase
 import pytest
 
 from pytest_hwperf.measure.inputs import BodyCall, InputChangedError
-from pytest_hwperf.measure.rounds import Arguments, Rounds, refuse_used_up
+from pytest_hwperf.measure.rounds import Arguments, FixtureValues, Rounds, refuse_used_up
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import test_of
-from pytest_hwperf.plugin.whole_suites import FixtureValues
 from pytest_hwperf.records.errors import UsageProblem
 
 _GOES_ON = (pytest.skip.Exception, pytest.xfail.Exception, SkipTest)  # after which a body continues
@@ -107,14 +106,6 @@ def _failure_reported(item: pytest.Item) -> Iterator[None]:
 
 _TEAR_DOWN = "tearDown"
 _CLEANED_UP = frozenset({"addCleanup", "enterContext"})  # names by which code asks for a cleanup after the test
-
-
-def why_not_repeated(cls: type[TestCase]) -> str:
-    """Say why methods of a class cannot be called many times in one test; "" where they can."""
-    if hasattr(cls, "asyncSetUp"):
-        return "an IsolatedAsyncioTestCase is set up on a loop that only unittest runs"
-    own = [name for name in ("run", "__call__") if getattr(cls, name) is not getattr(TestCase, name)]
-    return f"its class prepares each test in a {own[0]} of its own, which is not called before each call" if own else ""
 
 
 class RepeatedCase:

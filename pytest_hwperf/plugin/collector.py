@@ -1,14 +1,13 @@
 """The collector of all results of a session."""
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.plugin.failure import draw_failure
-from pytest_hwperf.plugin.session import is_mere_subtest, session_of
+from pytest_hwperf.plugin.session import Ends, session_of
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.text import visible, visible_lines
 from pytest_hwperf.records.units import counted, some_of
@@ -17,31 +16,6 @@ if TYPE_CHECKING:
     from pytest_hwperf.gate.result import GateResult
     from pytest_hwperf.plugin.settings import Settings
     from pytest_hwperf.records.report import Report, Shard
-
-
-@dataclass(slots=True, kw_only=True)
-class Ends:
-    """How the tests of a session have ended, by their node ids."""
-
-    over: set[str] = field(default_factory=set)  # to the end of their teardown
-    failed: dict[str, None] = field(default_factory=dict)  # for whatever reason
-    skipped: dict[str, None] = field(default_factory=dict)  # though the pairs say something of them
-    xfailed: set[str] = field(default_factory=set)
-    hidden: dict[str, None] = field(default_factory=dict)  # judged, and fail only by verdicts that a new `xfail` hides
-
-    def note(self, report: pytest.TestReport) -> None:
-        if is_mere_subtest(report):
-            return
-        if report.when == "teardown":
-            self.over.add(report.nodeid)
-        if report.failed:
-            self.failed[report.nodeid] = None
-        elif report.skipped and hasattr(report, "wasxfail"):
-            self.xfailed.add(report.nodeid)
-        if report.skipped and hasattr(report, "hwperf"):
-            self.skipped[report.nodeid] = None
-        if getattr(report, "hwperf_hidden", False):
-            self.hidden[report.nodeid] = None
 
 
 class Collector:

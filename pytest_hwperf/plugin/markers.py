@@ -9,6 +9,7 @@ from unittest import TestCase
 import pytest
 
 from pytest_hwperf import registry
+from pytest_hwperf.plugin.benchmark_markers import marker_problems
 from pytest_hwperf.plugin.session import (
     MARKS,
     Markers,
@@ -220,8 +221,6 @@ def _misplaced(item: pytest.Item) -> list[str]:
     found = [f"{one}: it takes no arguments: write @pytest.mark.hwserial" for one in given]
     found += filter(None, [_missing_fixture(item, everywhere=settings.all or is_benchmark_body(item))])
     if settings.benchmark:
-        from pytest_hwperf.plugin.benchmark import marker_problems
-
         found += marker_problems(item)
     return found
 
@@ -338,8 +337,14 @@ def _unmeasurable_body(item: pytest.Item) -> str:
             "the fixture subtests itself"
         )
     if item.cls is not None and issubclass(item.cls, TestCase):
-        from pytest_hwperf.plugin.calls import why_not_repeated
-
-        reason = why_not_repeated(item.cls)
+        reason = _why_not_repeated(item.cls)
         return f"{reason}; make it a function that uses the fixture" if reason else ""
     return ""
+
+
+def _why_not_repeated(cls: type[TestCase]) -> str:
+    """Say why methods of a class cannot be called many times in one test; "" where they can."""
+    if hasattr(cls, "asyncSetUp"):
+        return "an IsolatedAsyncioTestCase is set up on a loop that only unittest runs"
+    own = [name for name in ("run", "__call__") if getattr(cls, name) is not getattr(TestCase, name)]
+    return f"its class prepares each test in a {own[0]} of its own, which is not called before each call" if own else ""

@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from pytest_hwperf.checkout.revision import Revision
     from pytest_hwperf.gate.result import GateResult
     from pytest_hwperf.host.opened_files import OpenedFiles
+    from pytest_hwperf.measure.rounds import FixtureValues
     from pytest_hwperf.measure.subjects import Subject
     from pytest_hwperf.measure.worker_tasks import Startup
     from pytest_hwperf.meters.memory import PeakRss
     from pytest_hwperf.plugin.settings import Settings
-    from pytest_hwperf.plugin.shards import Division
-    from pytest_hwperf.plugin.whole_suites import FixtureValues
     from pytest_hwperf.records.contracts import Meter
     from pytest_hwperf.records.evidence import Gate
     from pytest_hwperf.records.markers import Load
@@ -42,6 +41,41 @@ BENCHMARK_MARKS = ("benchmark", "codspeed_benchmark")  # of pytest-benchmark and
 MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload", "hwserial")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """How the selected tests were divided."""
+
+    selected: int  # tests, of all shards
+    selection: str  # digest of their node ids
+    measured: int  # of them
+    own: int  # that this shard runs
+
+
+@dataclass(slots=True, kw_only=True)
+class Ends:
+    """How the tests of a session have ended, by their node ids."""
+
+    over: set[str] = field(default_factory=set)  # to the end of their teardown
+    failed: dict[str, None] = field(default_factory=dict)  # for whatever reason
+    skipped: dict[str, None] = field(default_factory=dict)  # though the pairs say something of them
+    xfailed: set[str] = field(default_factory=set)
+    hidden: dict[str, None] = field(default_factory=dict)  # judged, and fail only by verdicts that a new `xfail` hides
+
+    def note(self, report: pytest.TestReport) -> None:
+        if is_mere_subtest(report):
+            return
+        if report.when == "teardown":
+            self.over.add(report.nodeid)
+        if report.failed:
+            self.failed[report.nodeid] = None
+        elif report.skipped and hasattr(report, "wasxfail"):
+            self.xfailed.add(report.nodeid)
+        if report.skipped and hasattr(report, "hwperf"):
+            self.skipped[report.nodeid] = None
+        if getattr(report, "hwperf_hidden", False):
+            self.hidden[report.nodeid] = None
+
+
 @dataclass(kw_only=True)
 class SessionState:
     """What all tests of one process share; each part is made on first use."""
@@ -55,7 +89,7 @@ class SessionState:
     problems: list[str] = field(default_factory=list)  # bad markers, reported together at the end of the collection
     family: int | None = None  # comparisons by example with stored runs, counted when the first one is made
     missed: "list[tuple[SweepPoint, Statement]]" = field(default_factory=list)  # points beyond which sweeps stop
-    parted: "Division | None" = None  # how the tests were divided, where this session is a shard
+    parted: Division | None = None  # how the tests were divided, where this session is a shard
     gate: "GateResult | None" = None  # what the pairs of baseline and candidate have shown
     unpaired: frozenset[str] = frozenset()  # tests that they leave out, whose baseline is another revision
     trained: dict[str, float] = field(default_factory=dict)  # fixture that trains for long → seconds, until it is said

@@ -1,12 +1,12 @@
 """Shards of a session: which tests it runs, and what its report says of that."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.session import is_measured, node_of, session_of
+from pytest_hwperf.plugin.session import Division, is_measured, node_of, session_of
 from pytest_hwperf.plugin.settings import OPTIONS
 from pytest_hwperf.records.report import Shard, selection_of, shard_of
 
@@ -16,16 +16,6 @@ _COMPARED = (
     *("prove_equal", "disable"),
 )
 _OUTPUT = "hwperf_parted"  # of a worker of pytest-xdist, how it divided the tests
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Division:
-    """How the selected tests were divided."""
-
-    selected: int  # tests, of all shards
-    selection: str  # digest of their node ids
-    measured: int  # of them
-    own: int  # that this shard runs
 
 
 class Shards:

@@ -10,11 +10,10 @@ import pytest
 
 from pytest_hwperf.checkout.revision import ends, history_between
 from pytest_hwperf.gate.result import GateResult
-from pytest_hwperf.plugin.collector import Ends
 from pytest_hwperf.plugin.failure import Failure
 from pytest_hwperf.plugin.judging import failures, judged_by
 from pytest_hwperf.plugin.measurement import empty_run
-from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.session import Ends, session_of, test_of
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import HwperfError, StoreError
 from pytest_hwperf.records.evidence import Gate, Measurement

@@ -1,15 +1,12 @@
 """`--hwperf-all`: tests that nobody wrote to be measured, each of which is measured if it can be called again."""
 
-from collections.abc import Mapping
 from functools import partial
 from time import perf_counter_ns
-from typing import Any
 
 import pytest
 
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.inputs import InputChangedError
-from pytest_hwperf.measure.rounds import USED_UP, is_used_up
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.session import is_benchmark_body, node_of, session_of, test_of
@@ -24,19 +21,6 @@ _CALLS_AGAIN = 2  # the faster one tells how long a call takes: the first call i
 _LONGEST_REASON = 200  # characters of what a call has raised
 _HAS_RAISED = "raised"  # fact about a body that is not repeatable
 _SECOND = 1_000_000_000  # ns
-
-
-class FixtureValues:
-    """The values that a body is called with."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = dict(values)
-
-    def why_not_again(self) -> str:
-        """Say which of them a call uses up, as far as that can be seen; "" where none."""
-        return next(
-            (f"its fixture {name!r} {USED_UP}" for name, value in self._values.items() if is_used_up(value)), ""
-        )
 
 
 def measure_if_repeatable(item: pytest.Item, subject: Subject, label: str) -> Run:

@@ -10,7 +10,8 @@ from typing import Any
 from pytest_hwperf.meters.access import Access, Files
 from pytest_hwperf.meters.counter_check import CounterCheck
 from pytest_hwperf.meters.counters import CounterMeter, Counters
-from pytest_hwperf.meters.rapl import Zone, powercap_counters
+from pytest_hwperf.meters.rapl import powercap_counters
+from pytest_hwperf.meters.sources import Zone
 
 INTEL_RANGE = 262143328850  # 0xffffffff counts of 61035 nJ, in µJ
 DRAM_RANGE = 65712999613  # of 15300 nJ

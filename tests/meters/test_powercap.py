@@ -8,7 +8,8 @@ from fakes.powercap import AMD, CLIENT, DIES, HALF_MIRRORED, INTEL_RANGE, SOCKET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_hwperf.meters.rapl import Zone, choose_zones, find_zones
+from pytest_hwperf.meters.rapl import choose_zones, find_zones
+from pytest_hwperf.meters.sources import Zone
 
 
 def readable(_zone: Zone) -> str:

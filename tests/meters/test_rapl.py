@@ -35,7 +35,8 @@ from hypothesis import strategies as st
 from pytest_hwperf.meters.access import SYSTEM, Files
 from pytest_hwperf.meters.counter_check import CounterCheck
 from pytest_hwperf.meters.counters import CounterMeter, Counters, Opening, Register
-from pytest_hwperf.meters.rapl import Zone, choose_zones, find_zones, psys_meter, rapl_meter
+from pytest_hwperf.meters.rapl import choose_zones, find_zones, psys_meter, rapl_meter
+from pytest_hwperf.meters.sources import Zone
 from pytest_hwperf.records.errors import MeasurementError, MeterUnavailable
 
 Opened = Callable[..., CounterMeter]
