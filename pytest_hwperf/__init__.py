@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from pytest_hwperf.cli.frames import read_history, read_report
     from pytest_hwperf.meters.energy_window import EnergyMeter
     from pytest_hwperf.meters.memory import MemoryWindows as MemoryMeter
-    from pytest_hwperf.plugin.hwperf import Hwperf
+    from pytest_hwperf.plugin.fixture.hwperf import Hwperf
+    from pytest_hwperf.plugin.fixture.targets import ReadyScenario
     from pytest_hwperf.plugin.marks import budget, regression, scenarios
-    from pytest_hwperf.plugin.scenarios import ReadyScenario
     from pytest_hwperf.records.contracts import Meter, Predictor, Scenario, ScenarioFactory
     from pytest_hwperf.records.errors import (
         HwperfError,
@@ -59,9 +59,9 @@ _HOMES = {
     **dict.fromkeys(("budget", "regression", "scenarios"), "plugin.marks"),
     **dict.fromkeys(("read_history", "read_report"), "cli.frames"),
     "EnergyMeter": "meters.energy_window",
-    "Hwperf": "plugin.hwperf",
+    "Hwperf": "plugin.fixture.hwperf",
     "MemoryMeter": "meters.memory",
-    "ReadyScenario": "plugin.scenarios",
+    "ReadyScenario": "plugin.fixture.targets",
 }
 _THERE = {"MemoryMeter": "MemoryWindows"}  # public name → that in its home, where `MemoryMeter` is of whole processes
 

@@ -20,8 +20,8 @@ from benchmarks.corpus.tables import page, recorded
 from pytest_hwperf.cli import EXIT_CODES, _parser
 from pytest_hwperf.cli.arguments import CommandParser
 from pytest_hwperf.plugin import _MARKERS
-from pytest_hwperf.plugin.options import Option
-from pytest_hwperf.plugin.settings import OPTIONS
+from pytest_hwperf.plugin.session.parsers import Option
+from pytest_hwperf.plugin.session.settings import OPTIONS
 from pytest_hwperf.records.markers import _MARGINS, BUDGET_KEYWORDS, KEYWORDS
 from pytest_hwperf.records.messages import _SENTENCES
 from pytest_hwperf.records.metrics import METRICS, Metric
@@ -120,7 +120,7 @@ def _metrics() -> Iterator[str]:
         "[Meters](meters.md) describes how each is measured. [Stages](reference.md#stages) add metrics of their own.",
         "*Exact*: stored values stay valid. For other metrics hwperf runs both sides again.",
         "*Always*: compared wherever it is measured. Others: if you name them with a size; margins are suggestions.",
-        "To add a metric, add a row to `records/metrics.py` and a meter, and open it in `plugin/meters.py`.",
+        "To add a metric, add a row to `records/metrics.py` and a meter, and open it in `plugin/measuring/meters.py`.",
     )
     yield from _table("metric|meaning|unit|better|keywords of `hwbudget`|margin", map(_metric, METRICS.values()))
 

@@ -12,8 +12,8 @@ import scipy.special  # noqa: F401 - the same
 from fakes.shells import type_in
 
 from pytest_hwperf.cli import _parser, parse
-from pytest_hwperf.plugin.options import _GONE
-from pytest_hwperf.plugin.settings import OPTIONS, read_settings
+from pytest_hwperf.plugin.session.parsers import _GONE
+from pytest_hwperf.plugin.session.settings import OPTIONS, read_settings
 
 ROOT = Path(__file__).parents[1]
 TUTORIAL, COMMANDS = ROOT / "docs" / "tutorial.md", ROOT / "docs" / "reference" / "commands.md"

@@ -22,7 +22,7 @@ OFFENCES = {
     "The storeys": ("meters/process.py", "from pytest_hwperf.stores import json_files", "pytest_hwperf.stores"),
     "Records and decisions are pure": ("stats/estimates.py", "import time", "time"),
     "Only the plugin knows pytest": ("measure/sampling.py", "import pytest", "pytest"),
-    "No private pytest": ("plugin/options.py", "from _pytest.config import Config", "_pytest"),
+    "No private pytest": ("plugin/session/parsers.py", "from _pytest.config import Config", "_pytest"),
     "Reports are pure and decide nothing": (
         *("reports/table.py", "from pytest_hwperf.stats.verdicts import judge"),
         "pytest_hwperf.stats.verdicts",
@@ -198,7 +198,7 @@ def test_a_session_that_measures_nothing_loads_and_starts_nothing(tmp_path: Path
     """Also with the hooks run: options read, tests collected and passed."""
     body = (
         "import sys; own = {name for name in sys.modules if name.startswith('pytest_hwperf')}; "
-        "parts = ['plugin', 'plugin.options', 'plugin.settings', 'host', 'host.fakes']; "
+        "parts = ['host', 'host.fakes', 'plugin', *('plugin.session' + end for end in ('', '.parsers', '.settings'))]; "
         "assert own == {'pytest_hwperf', *map('pytest_hwperf.'.__add__, parts)}"
     )
     assert session_of(tmp_path, body) == (set(), [])

@@ -14,7 +14,7 @@ from reference_pages import ROOT, all_commands, pages
 
 from pytest_hwperf import plugin
 from pytest_hwperf.cli import _parser
-from pytest_hwperf.plugin.settings import OPTIONS
+from pytest_hwperf.plugin.session.settings import OPTIONS
 
 # A pattern of words, and the plain way to write it.
 PHRASES = {

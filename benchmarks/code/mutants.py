@@ -43,9 +43,9 @@ JUDGED = (
     "gate/gate.py",
     "gate/conductor.py",
     "gate/lockstep.py",
-    "plugin/collector.py",
-    "plugin/judging.py",
-    "plugin/unjudged.py",
+    "plugin/reporting/collector.py",
+    "plugin/judging/judge.py",
+    "plugin/judging/unjudged.py",
 )
 _FIRST = 40  # tests that are tried before all others that run the line, those of the file's own name first
 _LONGEST_S = 300

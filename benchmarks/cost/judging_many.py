@@ -14,7 +14,7 @@ from typing import TypeVar
 from benchmarks.cost.intervals import Row, answer
 from benchmarks.cost.judging_peer import peer_seconds
 from pytest_hwperf.host import machine
-from pytest_hwperf.plugin.session import without_collection
+from pytest_hwperf.plugin.session.state import without_collection
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.markers import closest_margins, parse_budgets, parse_margins
 from pytest_hwperf.records.report import Report

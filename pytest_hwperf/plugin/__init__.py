@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_hwperf.host.fakes import fakes_aside
-from pytest_hwperf.plugin.options import register
-from pytest_hwperf.plugin.settings import OPTIONS, STARTED, Started, read_flag, read_settings
+from pytest_hwperf.plugin.session.parsers import register
+from pytest_hwperf.plugin.session.settings import OPTIONS, STARTED, Started, read_flag, read_settings
 
 if TYPE_CHECKING:
     from pytest_hwperf.meters.energy_window import EnergyMeter
     from pytest_hwperf.meters.memory import MemoryWindows
-    from pytest_hwperf.plugin.hwperf import Hwperf
-    from pytest_hwperf.plugin.scenarios import ReadyScenario
-    from pytest_hwperf.plugin.session import SessionState
+    from pytest_hwperf.plugin.fixture.hwperf import Hwperf
+    from pytest_hwperf.plugin.fixture.targets import ReadyScenario
+    from pytest_hwperf.plugin.session.state import SessionState
 
 _WORKER = "HWPERF_WORKER"  # host.worker_protocol.ENVIRONMENT, which an unused plugin does not load
 _WATCHED = "HWPERF_WATCHES_FILES"  # host.opened_files.WATCHES_FILES
@@ -56,13 +56,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Note how this process was started, and what it uses and opens if it was told to, before code of the tree runs."""
     early_config.stash[STARTED] = Started()
     if _WORKER in os.environ:
-        from pytest_hwperf.plugin.watching import watch as watch_task
+        from pytest_hwperf.plugin.worker.watching import watch as watch_task
 
         watch_task(early_config, os.environ)
     if _WATCHED in os.environ:
         from pytest_hwperf.host.opened_files import watch
-        from pytest_hwperf.plugin.session import OPENED
-        from pytest_hwperf.plugin.watching import watch_order
+        from pytest_hwperf.plugin.session.state import OPENED
+        from pytest_hwperf.plugin.worker.watching import watch_order
 
         early_config.stash[OPENED] = watch()
         watch_order(early_config)
@@ -72,7 +72,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Take the place of pytest-benchmark, if that was asked for, before it is configured."""
     if read_flag(config, "hwperf_benchmark"):
-        from pytest_hwperf.plugin.benchmark import replace_pytest_benchmark
+        from pytest_hwperf.plugin.fixture.benchmark import replace_pytest_benchmark
 
         replace_pytest_benchmark(config)
 
@@ -90,7 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @fakes_aside()
 def _session(config: pytest.Config) -> "SessionState":
     """Load the hooks that measure, unless they are there, and return what all tests share."""
-    from pytest_hwperf.plugin.session import session_of
+    from pytest_hwperf.plugin.session.state import session_of
 
     if not config.pluginmanager.has_plugin("hwperf-hooks"):
         # Not the package's attribute of that name: pytester forgets modules, and the old one has another session.
@@ -104,13 +104,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names = metafunc.fixturenames
     if "scenario" in names and "hwperf_model" in names:  # not a user's own fixture of that name
         _session(metafunc.config)
-        from pytest_hwperf.plugin.markers import scenario_names
+        from pytest_hwperf.plugin.session.markers import scenario_names
 
         metafunc.parametrize("scenario", scenario_names(metafunc.definition), indirect=True)
     test = metafunc.definition
     if "hwsweep" in test.keywords and test.get_closest_marker("hwsweep"):  # the name of a file may be a keyword too
         _session(metafunc.config)
-        from pytest_hwperf.plugin.markers import parametrise
+        from pytest_hwperf.plugin.session.markers import parametrise
 
         parametrise(metafunc)
 
@@ -144,8 +144,8 @@ def _concerns(items: list[pytest.Item], marks: tuple[str, ...]) -> bool:
 def hwperf_fixture(request: pytest.FixtureRequest) -> "Hwperf":
     """Measure: call it with the fixture `scenario`, or with a callable, its arguments and `y_true=`, `batch_size=`."""
     shared = _session(request.config)
-    from pytest_hwperf.plugin.hwperf import Hwperf
-    from pytest_hwperf.plugin.markers import why_not_judged
+    from pytest_hwperf.plugin.fixture.hwperf import Hwperf
+    from pytest_hwperf.plugin.session.markers import why_not_judged
 
     if (why_not := why_not_judged(request.node)) and not shared.settings.disable:
         pytest.fail(why_not, pytrace=False)
@@ -156,7 +156,7 @@ def hwperf_fixture(request: pytest.FixtureRequest) -> "Hwperf":
 @fakes_aside()
 def scenario(request: pytest.FixtureRequest, hwperf_model: Any, hwperf_data: Any) -> "ReadyScenario":
     """Give the model of `hwperf_model` in one runtime, on the data of `hwperf_data`; see the marker `hwscenarios`."""
-    from pytest_hwperf.plugin.scenarios import ready_scenario
+    from pytest_hwperf.plugin.fixture.targets import ready_scenario
     from pytest_hwperf.records.errors import HwperfError
 
     if not hasattr(request, "param"):

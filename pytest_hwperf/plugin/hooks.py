@@ -11,10 +11,11 @@ import pytest
 from pytest_hwperf.host.fakes import RealClock, fakes_aside, fakes_in_place
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT
-from pytest_hwperf.plugin.collector import Collector
-from pytest_hwperf.plugin.command import TIMER
-from pytest_hwperf.plugin.failure import note_failure
-from pytest_hwperf.plugin.session import (
+from pytest_hwperf.plugin.judging.failure import note_failure
+from pytest_hwperf.plugin.reporting.collector import Collector
+from pytest_hwperf.plugin.session.command import TIMER
+from pytest_hwperf.plugin.session.settings import read_settings
+from pytest_hwperf.plugin.session.state import (
     SUBTEST,
     SessionState,
     begin_session,
@@ -23,7 +24,6 @@ from pytest_hwperf.plugin.session import (
     session_of,
     test_of,
 )
-from pytest_hwperf.plugin.settings import read_settings
 from pytest_hwperf.records.text import visible, visible_lines
 from pytest_hwperf.reports.document import wrapped
 
@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose what this process does with a measurement, check what the settings name, and collect results."""
     settings, root = read_settings(config), str(config.rootpath)
     if ENVIRONMENT in os.environ:
-        from pytest_hwperf.plugin.worker import PairWorker, worker_of
+        from pytest_hwperf.plugin.worker.roles import PairWorker, worker_of
 
         worker = worker_of(os.environ)
         config.pluginmanager.register(worker, "hwperf-worker")
@@ -63,14 +63,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if collects:
         config.pluginmanager.register(Collector(config, settings), "hwperf-collector")
     if settings.shard:
-        from pytest_hwperf.plugin.shards import Shards
+        from pytest_hwperf.plugin.session.shards import Shards
 
         config.pluginmanager.register(Shards(config, settings.shard), "hwperf-shards")
 
 
 def _measured_here(item: pytest.Item, subject: "Subject", label: str) -> "Run":
     """Measure in a process without a task: in full, or with --hwperf-disable by a single call."""
-    from pytest_hwperf.plugin.measurement import call_once, measure
+    from pytest_hwperf.plugin.measuring.run import call_once, measure
 
     return (measure if session_of(item.config).judges else call_once)(item, subject, label)
 
@@ -153,7 +153,7 @@ def check_items(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 def _read_markers(items: Iterable[pytest.Item]) -> None:
     """Put the parsed markers on each marked test, and every new problem with the others."""
-    from pytest_hwperf.plugin.markers import read_markers
+    from pytest_hwperf.plugin.session.markers import read_markers
 
     for item in items:
         known = session_of(item.config).problems
@@ -182,7 +182,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     if option.collectonly or failed or not (state.judges and state.settings.compares) or hasattr(config, "workerinput"):
         return (yield)
     with fakes_aside():
-        from pytest_hwperf.plugin.gate import rerun
+        from pytest_hwperf.plugin.judging.gate import rerun
 
     with interruptible():  # SIGTERM too ends this session as Ctrl-C does: what was decided is shown
         try:
@@ -204,7 +204,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     begin_try(item)
     item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("hwperf.")]
     if test_of(item).markers.point:
-        from pytest_hwperf.plugin.markers import skip_beyond
+        from pytest_hwperf.plugin.judging.judge import skip_beyond
 
         skip_beyond(item)
 
@@ -217,7 +217,7 @@ def pytest_fixture_setup(
     began = RealClock.perf_counter()
     value = yield
     if (took_s := RealClock.perf_counter() - began) >= _LONG_S:
-        from pytest_hwperf.plugin.watching import trains
+        from pytest_hwperf.plugin.session.training import trains
 
         if trains(fixturedef.func):
             session_of(request.config).trained[fixturedef.argname] = took_s
@@ -258,7 +258,7 @@ def _begin_call(item: pytest.Item) -> Callable[..., Any] | None:
     asks = is_measured(item) and not test.markers.refusal and "hwperf" not in getattr(item, "fixturenames", ())
     if not (isinstance(item, pytest.Function) and asks):
         return None
-    from pytest_hwperf.plugin.calls import stand_in
+    from pytest_hwperf.plugin.fixture.bodies import stand_in
 
     return stand_in(item)
 
@@ -268,7 +268,7 @@ def _judge(item: pytest.Item) -> None:
     test, state = test_of(item), session_of(item.config)
     failed = test.has_failed or test.failed_subtest
     if state.judges and (is_measured(item) or test.markers.left_out) and not failed:
-        from pytest_hwperf.plugin.judging import judge_test
+        from pytest_hwperf.plugin.judging.judge import judge_test
 
         test.failure = judge_test(item)
         if test.failure:
@@ -319,17 +319,17 @@ def _note_on(report: pytest.TestReport, item: pytest.Item, when: str) -> None:
         if test.failure:
             note_failure(report, test.failure)
         if report.skipped and not test.result and in_pairs:
-            from pytest_hwperf.plugin.judging import keep_comparisons
+            from pytest_hwperf.plugin.judging.judge import keep_comparisons
 
             keep_comparisons(item)
         if test.result:
             noted.hwperf = test.result
         if in_pairs and test.failure and hasattr(report, "wasxfail"):
-            from pytest_hwperf.plugin.unjudged import note_xfail
+            from pytest_hwperf.plugin.judging.unjudged import note_xfail
 
             note_xfail(item, report)
     if report.skipped and not hasattr(report, "hwperf") and (test.skips or test.skipped_point):
-        from pytest_hwperf.plugin.judging import plain_result
+        from pytest_hwperf.plugin.judging.judge import plain_result
 
         noted.hwperf = plain_result(item, [])
     if report.when == "teardown" and report.passed and test.counted:

@@ -8,9 +8,9 @@ import pytest
 from pytest_hwperf import registry
 from pytest_hwperf.host.files import check_writable, is_file, is_folder, refused_name, same_place
 from pytest_hwperf.meters.estimate import WATTS_VARIABLE, watts_here
-from pytest_hwperf.plugin.options import REPORTS
-from pytest_hwperf.plugin.session import session_of, without_collection
-from pytest_hwperf.plugin.settings import Settings
+from pytest_hwperf.plugin.session.parsers import REPORTS
+from pytest_hwperf.plugin.session.settings import Settings
+from pytest_hwperf.plugin.session.state import session_of, without_collection
 from pytest_hwperf.records.errors import HwperfError, UsageProblem
 from pytest_hwperf.records.text import shortened, visible
 from pytest_hwperf.records.units import counted
@@ -38,12 +38,12 @@ def check_resources(config: pytest.Config) -> None:
             "in the configuration file out"
         )
     if settings.reruns:
-        from pytest_hwperf.plugin.gate import check_against
+        from pytest_hwperf.plugin.judging.gate import check_against
 
         check_against(config)
     _check_outputs(config, settings)
     if settings.build and (settings.reruns or (settings.compare and settings.rerun != "never")):
-        from pytest_hwperf.plugin.gate import build_here
+        from pytest_hwperf.plugin.judging.gate import build_here
 
         build_here(config)
 
@@ -103,7 +103,7 @@ def check_energy(config: pytest.Config) -> None:
 
 def header(config: pytest.Config) -> list[str]:
     """Say what is compared with what, and on which machine, in the width of the terminal."""
-    from pytest_hwperf.plugin.gate import asked
+    from pytest_hwperf.plugin.judging.gate import asked
 
     settings = session_of(config).settings
     doing = " and ".join(filter(None, ["comparing with" * settings.compare, "saving to" * settings.save]))

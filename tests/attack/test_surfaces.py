@@ -147,7 +147,7 @@ def spelled(report: Report) -> Iterator[str]:
 
 
 def explained(report: Report) -> Iterator[str]:
-    from pytest_hwperf.plugin import judging
+    from pytest_hwperf.plugin.judging import judge as judging
 
     for judgement in report.judgements:
         failing = replace(judgement, verdicts=tuple(replace(one, fails=True) for one in judgement.verdicts))
@@ -358,7 +358,7 @@ def unavailable(*_, **__):
 
 def test_skipped(hwperf, monkeypatch, request):
     from pytest_hwperf import registry
-    from pytest_hwperf.plugin.scenarios import ready_scenario
+    from pytest_hwperf.plugin.fixture.targets import ready_scenario
     monkeypatch.setattr(registry, "find", lambda *_: unavailable)
     ready_scenario(request.node, "onnx_fp32", object(), [[1.0]])
 

@@ -16,7 +16,7 @@ import pytest
 from pytest_hwperf.measure import pair_target
 from pytest_hwperf.measure.sampling import Sampler
 from pytest_hwperf.measure.stream import Stream
-from pytest_hwperf.plugin import measurement
+from pytest_hwperf.plugin.measuring import run as measurement
 
 _READ_NS = 50  # that reading the clock takes
 _SPREAD = 0.02  # standard deviation of a call's time, as a share of it

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.session import begin_session
+from pytest_hwperf.plugin.session.state import begin_session
 
 
 def item_in_a_fresh_process(nodeid: str) -> Any:

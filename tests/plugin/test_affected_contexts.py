@@ -10,7 +10,7 @@ import pytest
 from pytest_hwperf.checkout.revision import Revision
 from pytest_hwperf.host.usage import Recorder
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
-from pytest_hwperf.plugin.watching import _Contexts, usage_of, watch
+from pytest_hwperf.plugin.worker.watching import _Contexts, usage_of, watch
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.stats.changed_code import EVERY_TEST, Usage, Watch
 
@@ -90,7 +90,7 @@ def test_a_process_watches_what_its_task_names(config: Any, tmp_path: Path, monk
 
     monkeypatch.setattr(Recorder, "begin", begin)
     monkeypatch.setattr("pytest_hwperf.host.usage._children", lambda: ((), False))  # of tests before this one
-    monkeypatch.setattr("pytest_hwperf.plugin.watching.revision_of", lambda _: Revision("4f2c1e9"))
+    monkeypatch.setattr("pytest_hwperf.plugin.worker.watching.revision_of", lambda _: Revision("4f2c1e9"))
     file = tmp_path / "watch.json"
     file.write_bytes(to_json(Watch(root=str(tmp_path))))
     watch(config, environment())
@@ -101,7 +101,7 @@ def test_a_process_watches_what_its_task_names(config: Any, tmp_path: Path, monk
     assert Usage() == usage_of(config)
     assert 1 == len(began)
     session = SimpleNamespace(revision=None)
-    monkeypatch.setattr("pytest_hwperf.plugin.watching.session_of", lambda _: session)
+    monkeypatch.setattr("pytest_hwperf.plugin.worker.watching.session_of", lambda _: session)
     config.pluginmanager.registered["hwperf-affected"].pytest_sessionstart(SimpleNamespace(config=config))
     assert Revision("4f2c1e9") == session.revision
 

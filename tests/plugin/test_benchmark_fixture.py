@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.benchmark import EXTRA_INFO, GROUP, Metadata
+from pytest_hwperf.plugin.fixture.benchmark import EXTRA_INFO, GROUP, Metadata
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.report import ReportFile
 

@@ -11,7 +11,7 @@ import pytest
 from functools import partial
 from fakes.simulated_time import spend
 from pytest_hwperf import Predictor, Scenario
-from pytest_hwperf.plugin.scenarios import ReadyScenario
+from pytest_hwperf.plugin.fixture.targets import ReadyScenario
 
 Y = np.repeat(np.arange(10), 45)
 BAD = (Y == 3) & (np.arange(len(Y)) % 45 >= 2)

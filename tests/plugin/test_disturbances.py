@@ -19,7 +19,7 @@ def test_more_threads_than_cores_are_a_footnote(pytester: pytest.Pytester) -> No
         f"""
         from fakes.simulated_time import spend
         from pytest_hwperf import Predictor, Scenario
-        from pytest_hwperf.plugin.scenarios import ReadyScenario
+        from pytest_hwperf.plugin.fixture.targets import ReadyScenario
 
         crowd = Scenario(
             name="own", imports=(), conditions={{"threads": "{threads}"}}, context={{}}, model_bytes=1,
@@ -96,7 +96,7 @@ def test_every_run_keeps_what_disturbed_it(pytester: pytest.Pytester, monkeypatc
             Snapshot(switches=10, cpu=MachineCpuTime(1.0, 15.0, 2000.0), load=0.5, wall_s=1.0),
         ]
     )
-    monkeypatch.setattr("pytest_hwperf.plugin.measurement.snapshot", lambda **_: next(snapshots))
+    monkeypatch.setattr("pytest_hwperf.plugin.measuring.run.snapshot", lambda **_: next(snapshots))
     pytester.makepyfile("from fakes.simulated_time import spend\ndef test_it(hwperf): hwperf(spend, 1000)")
     result = pytester.runpytest_inprocess(*SIMULATED, "--hwperf-report=report.json")
     report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]

@@ -18,7 +18,7 @@ from pytest_hwperf.meters.access import Files
 from pytest_hwperf.meters.counter_check import check_counters
 from pytest_hwperf.meters.energy_window import idle_watts
 from pytest_hwperf.meters.rapl import rapl_meter
-from pytest_hwperf.plugin.gate import _energy
+from pytest_hwperf.plugin.judging.gate import _energy
 from pytest_hwperf.records.errors import MeterUnavailable
 from pytest_hwperf.records.run import Reading
 from pytest_hwperf.stats.hypotheses import EnergySource
@@ -70,7 +70,7 @@ def test_windows_of_a_users_block_keep_their_bound_and_a_budget_is_judged_by_fiv
     A call of 10 ms or more at 20 W takes 200 mJ or more, all of which the idle machine would have taken too.
     """
     alone = partial(idle_watts, busy=lambda: None)  # whatever else this machine does meanwhile
-    monkeypatch.setattr("pytest_hwperf.plugin.meters.idle_watts", alone)
+    monkeypatch.setattr("pytest_hwperf.plugin.measuring.meters.idle_watts", alone)
     pytester.makepyfile(
         f"""
         import time
@@ -224,6 +224,6 @@ def test_pairs_are_asked_for_energy_that_is_counted_in_the_steps_of_its_counter(
         (None, None),
     ):
         monkeypatch.setattr(
-            "pytest_hwperf.plugin.gate.session_of", lambda _, meter=meter: SimpleNamespace(energy=meter)
+            "pytest_hwperf.plugin.judging.gate.session_of", lambda _, meter=meter: SimpleNamespace(energy=meter)
         )
         assert asked == _energy(pytester.parseconfig())

@@ -17,8 +17,9 @@ from fakes.records import budget_verdict, run
 
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.meters.memory import MISSING
-from pytest_hwperf.plugin import fresh
-from pytest_hwperf.plugin.command import drop
+from pytest_hwperf.plugin.judging.again import lines_of_sites
+from pytest_hwperf.plugin.measuring import fresh
+from pytest_hwperf.plugin.session.command import drop
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.report import ReportFile
@@ -408,13 +409,13 @@ def test_what_names_no_lines_is_reported(request: pytest.FixtureRequest, monkeyp
     monkeypatch.setitem(sys.modules, "memray", sys)  # any module
     for ask in (ended, watched):
         monkeypatch.setattr(fresh, "ask_fresh", ask)
-        told += fresh.lines_of_sites(request.node, missed)
+        told += lines_of_sites(request.node, missed)
     monkeypatch.setitem(sys.modules, "memray", None)
     assert [
         "memray named no lines: a fresh process ended with code 5 and gave no answer.",
         "memray named no lines: memray cannot watch a fresh process: No more than one Tracker\\x1b",
         MISSING,
-    ] == [*told, *fresh.lines_of_sites(request.node, missed)]
+    ] == [*told, *lines_of_sites(request.node, missed)]
 
 
 @needs_linux

@@ -33,7 +33,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[GateRequest]:
         asked.append(request)
         raise UsageProblem("stopped here")
 
-    monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", gate)
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.gate.run_gate", gate)
     return asked
 
 

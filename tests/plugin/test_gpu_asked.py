@@ -7,7 +7,7 @@ import pytest
 from fakes.streams import FakeMeter
 
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
-from pytest_hwperf.plugin import fresh
+from pytest_hwperf.plugin.measuring import fresh
 from pytest_hwperf.records.run import Reading
 
 QUICK = ("--hwperf-sample-time=0.05", "--hwperf-energy=off")

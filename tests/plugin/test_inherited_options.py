@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.command import command_for, drop, pytest_command
+from pytest_hwperf.plugin.session.command import command_for, drop, pytest_command
 
 
 def test_strict_settings_take_it_without_a_plugin_of_pytest(pytester: pytest.Pytester) -> None:

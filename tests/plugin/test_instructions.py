@@ -12,8 +12,9 @@ from fakes.worker_items import item_in_a_fresh_process
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result
 from pytest_hwperf.measure.stream import Stream
-from pytest_hwperf.plugin import fresh, measurement, meters
-from pytest_hwperf.plugin.worker import OneShotWorker
+from pytest_hwperf.plugin.measuring import fresh, meters
+from pytest_hwperf.plugin.measuring import run as measurement
+from pytest_hwperf.plugin.worker.roles import OneShotWorker
 from pytest_hwperf.records.errors import MeterUnavailable, WorkerError
 from pytest_hwperf.records.run import Reading
 

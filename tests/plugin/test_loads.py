@@ -13,7 +13,7 @@ from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.loads.local import Times, schedule
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import loader_of, subject_of_callable
-from pytest_hwperf.plugin.loads import batch_size_under, block_under
+from pytest_hwperf.plugin.measuring.load import batch_size_under, block_under
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.markers import Load
 from pytest_hwperf.records.run import replace
@@ -197,7 +197,7 @@ def test_processes_carry_the_calls_and_count_their_own_time(
             times.note(number, 0.0, 0.0, 0.001 * (number + 1))
         return 0.03
 
-    monkeypatch.setattr("pytest_hwperf.plugin.loads.run_by_processes", run)
+    monkeypatch.setattr("pytest_hwperf.plugin.measuring.load.run_by_processes", run)
     pytester.makepyfile(
         f"""
         import pytest

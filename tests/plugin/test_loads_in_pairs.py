@@ -12,7 +12,7 @@ from pytest_hwperf.gate.interleaving import Interleaver
 from pytest_hwperf.loads import local
 from pytest_hwperf.measure.pair_target import PairTarget, ready_target
 from pytest_hwperf.measure.subjects import subject_of_callable
-from pytest_hwperf.plugin.loads import block_under, pace_under
+from pytest_hwperf.plugin.measuring.load import block_under, pace_under
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side
 from pytest_hwperf.records.markers import Load
 from pytest_hwperf.records.run import replace

@@ -112,7 +112,7 @@ def test_the_closest_margin_decides_and_an_option_where_no_marker_does(
     Without a margin that fails its test; ten points of the module let it pass; the function's own point does not. No
     process repeats an alarm here.
     """
-    monkeypatch.setattr("pytest_hwperf.plugin.fresh.ask_fresh", lambda *_: [])
+    monkeypatch.setattr("pytest_hwperf.plugin.measuring.fresh.ask_fresh", lambda *_: [])
     pytester.makepyfile(test_default=DEFAULT, test_marked=MARKED, model=MODEL.format(right=960))
     pytester.runpytest_inprocess(*QUICK, "--hwperf-save").assert_outcomes(passed=3)
     pytester.makepyfile(model=MODEL.format(right=910))

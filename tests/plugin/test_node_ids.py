@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.session import node_of
+from pytest_hwperf.plugin.session.state import node_of
 
 OPTIONS = ("-pfakes.simulated_time", "--hwperf-energy=off", "--hwperf-sample-time=0.05", "--hwperf-save")
 # As pytest-xdist does it with pytest 8: pytest 9 keeps node ids from being changed.

@@ -10,7 +10,7 @@ from fakes.worker_items import item_in_a_fresh_process
 
 from pytest_hwperf.host.machine import describe_machine, save_peaks
 from pytest_hwperf.host.worker_protocol import WorkerTask, decode_result
-from pytest_hwperf.plugin.worker import OneShotWorker
+from pytest_hwperf.plugin.worker.roles import OneShotWorker
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.profiles import PeakRate, Peaks, ProfiledCalls
 
@@ -23,7 +23,7 @@ from pytest_hwperf import Predictor, Scenario
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.profiles import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.records.profiles import Work
-from pytest_hwperf.plugin.scenarios import ReadyScenario
+from pytest_hwperf.plugin.fixture.targets import ReadyScenario
 
 def predict(batch):
     spend(1000)

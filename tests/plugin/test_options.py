@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.options import Option
-from pytest_hwperf.plugin.settings import OPTIONS, Settings, read_settings
+from pytest_hwperf.plugin.session.parsers import Option
+from pytest_hwperf.plugin.session.settings import OPTIONS, Settings, read_settings
 from pytest_hwperf.stats.timetable import LONGEST_GATE_S
 from pytest_hwperf.stats.verdicts import LONGEST_SAMPLING_S
 

@@ -10,7 +10,7 @@ import pytest
 from pytest_hwperf.gate.turns import Turns
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.stream import FirstCall
-from pytest_hwperf.plugin.worker import _OWN_ERROR, PairWorker
+from pytest_hwperf.plugin.worker.roles import _OWN_ERROR, PairWorker
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.stats.hypotheses import SideOutcome
 
@@ -51,10 +51,10 @@ def test_work_is_planted_by_the_task_and_never_by_the_environment(
 
     monkeypatch.setenv("HWPERF_PLANT", "0.5")
     monkeypatch.setattr("pytest_hwperf.measure.pair_target.ready_target", target)
-    monkeypatch.setattr("pytest_hwperf.plugin.worker.run_of_one_call", lambda *_: None)
-    monkeypatch.setattr("pytest_hwperf.plugin.worker._asked", lambda *_: None)
+    monkeypatch.setattr("pytest_hwperf.plugin.worker.roles.run_of_one_call", lambda *_: None)
+    monkeypatch.setattr("pytest_hwperf.plugin.worker.roles._asked", lambda *_: None)
     session = SimpleNamespace(settings=SimpleNamespace(gc="on"))
-    monkeypatch.setattr("pytest_hwperf.plugin.worker.session_of", lambda _: session)
+    monkeypatch.setattr("pytest_hwperf.plugin.worker.roles.session_of", lambda _: session)
     monkeypatch.setattr(Turns, "connect", lambda _: SimpleNamespace(serve=lambda *_: None))
     subject: Any = SimpleNamespace(conditions={}, scenario="", shapes="", profile=None, sizes=dict)
     for plant in (0.0, 0.05):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from fakes.reruns import INI, REHEARSED, repository
 
-from pytest_hwperf.plugin.parameters import parameters_of
+from pytest_hwperf.plugin.worker.parameters import parameters_of
 
 
 def first() -> int:

@@ -9,7 +9,7 @@ from pytest_hwperf.records.errors import WorkerError
 
 SHOWING = """
 from pytest_hwperf.gate.result import Progress
-from pytest_hwperf.plugin.progress import gate_line, show_pairs
+from pytest_hwperf.plugin.session.terminal import gate_line, show_pairs
 
 def test_it(request):
     with gate_line(request.config) as line:
@@ -28,7 +28,7 @@ def pytest_sessionstart(session):
 TICKING = """
 import threading
 from pytest_hwperf.host import progress as host
-from pytest_hwperf.plugin import progress
+from pytest_hwperf.plugin.session import terminal as progress
 
 host.LONG_S, progress._EVERY_S = 0, 0.01
 told, repeat = threading.Event(), host.ProgressLine.repeat
@@ -110,7 +110,7 @@ def test_the_line_is_removed_when_a_comparison_ends_by_an_error(
 
 WAITING = """
 import pytest
-from pytest_hwperf.plugin.fresh import waiting
+from pytest_hwperf.plugin.measuring.fresh import waiting
 
 @pytest.mark.parametrize(("role", "total", "seconds"), {rows})
 def test_it(request, role, total, seconds):

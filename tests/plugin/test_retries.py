@@ -39,15 +39,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
         return [WorkerResult(values={}, reasons={}, notes=[], runs=[again])]
 
     def measured(item: pytest.Item, _: object, label: str) -> Run:
-        from pytest_hwperf.plugin.measurement import empty_run
+        from pytest_hwperf.plugin.measuring.run import empty_run
 
         correct = sample("accuracy", [1.0, 0.0], per="example", source="callable")
         return replace(
             empty_run(item.config, item.nodeid, label), samples=(sample(values=array("d", CALLS_S)), correct)
         )
 
-    monkeypatch.setattr("pytest_hwperf.plugin.fresh.ask", ask)
-    monkeypatch.setattr("pytest_hwperf.plugin.measurement.measure", measured)
+    monkeypatch.setattr("pytest_hwperf.plugin.measuring.fresh.ask", ask)
+    monkeypatch.setattr("pytest_hwperf.plugin.measuring.run.measure", measured)
     return medians
 
 

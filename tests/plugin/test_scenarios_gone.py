@@ -9,7 +9,7 @@ import pytest
 from fakes.reruns import repository
 
 from pytest_hwperf.gate.result import GateResult
-from pytest_hwperf.plugin.judging import gone_scenarios
+from pytest_hwperf.plugin.fixture.targets import gone_scenarios
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.evidence import Evidence, Gate, Measurement
 from pytest_hwperf.records.messages import said
@@ -96,7 +96,7 @@ def test_a_scenario_that_ran_in_the_baseline_and_is_skipped_now_fails_if_it_has_
     project.write({"work.py": WORK.format(name="Own"), "test_new.py": TESTS.format(mark=BUDGET)})
     found = [run("--hwperf-compare", "-ohwperf_rerun=never", "--hwperf-margin=latency_p50=9900%")]  # not of times
     for gone in (GONE, ()):
-        monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", lambda _, gone=gone: gate_with(gone))
+        monkeypatch.setattr("pytest_hwperf.plugin.judging.gate.run_gate", lambda _, gone=gone: gate_with(gone))
         found.append(run("--hwperf-against=HEAD"))
 
     for result, where in zip(found, ("baseline main", "HEAD", ""), strict=True):
@@ -117,8 +117,8 @@ def test_a_baseline_that_cannot_be_read_fails_a_skipped_scenario_with_a_budget(m
     test = SimpleNamespace(markers=SimpleNamespace(budgets=(budget,)))
     settings, store = SimpleNamespace(baseline="main", compare=True), SimpleNamespace(newest=newest)
     session = SimpleNamespace(judges=True, gate=None, settings=settings, store=store)
-    monkeypatch.setattr("pytest_hwperf.plugin.judging.session_of", lambda _: session)
-    monkeypatch.setattr("pytest_hwperf.plugin.judging.test_of", lambda _: test)
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.judge.session_of", lambda _: session)
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.judge.test_of", lambda _: test)
     skip = Skip(test=item.nodeid, scenario="onnx_fp32", cause=said("no converter"))
     assert ["main.jsonl is not whole JSON"] == gone_scenarios(item, [skip])
 
@@ -132,6 +132,6 @@ def test_only_a_session_that_judges_a_budget_of_the_test_itself_fails_it(monkeyp
         session = SimpleNamespace(judges=judges, gate=gate_with([gone]))
         budget = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.01, default=default)
         test = SimpleNamespace(markers=SimpleNamespace(budgets=(budget,)))
-        monkeypatch.setattr("pytest_hwperf.plugin.judging.session_of", lambda _, session=session: session)
-        monkeypatch.setattr("pytest_hwperf.plugin.judging.test_of", lambda _, test=test: test)
+        monkeypatch.setattr("pytest_hwperf.plugin.judging.judge.session_of", lambda _, session=session: session)
+        monkeypatch.setattr("pytest_hwperf.plugin.judging.judge.test_of", lambda _, test=test: test)
         assert lines == len(gone_scenarios(item, [skip])), (judges, default)

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.plugin.reporting import _interrupted, _lost_classes, _shared_causes, _slower_int8, not_compared
-from pytest_hwperf.plugin.settings import read_settings
+from pytest_hwperf.plugin.reporting.report import (
+    _interrupted,
+    _lost_classes,
+    _shared_causes,
+    _slower_int8,
+    not_compared,
+)
+from pytest_hwperf.plugin.session.settings import read_settings
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace

@@ -10,7 +10,7 @@ from fakes.reruns import INI, Project, repository
 from pytest_hwperf.cli import main
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.gate.preparing import GateRequest
-from pytest_hwperf.plugin.settings import read_settings
+from pytest_hwperf.plugin.session.settings import read_settings
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.report import Report, ReportFile
@@ -172,8 +172,8 @@ def test_pairs_and_stored_accuracies_get_a_part_of_the_rate(
         criteria.append(next(one for one in given if isinstance(one, Criteria)))
         return compare_with_stored(*given)
 
-    monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", gate)
-    monkeypatch.setattr("pytest_hwperf.plugin.judging.compare_with_stored", kept)
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.gate.run_gate", gate)
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.judge.compare_with_stored", kept)
     project: Project = repository(pytester, {"pytest.ini": INI, "test_a.py": TESTS.replace("FAILING", "-1")})
     project.run("--hwperf-machine-kind=arm/2", "--hwperf-shard=1/4", "--hwperf-alpha=4%")
     project.run("--hwperf-shard=1/4", "--hwperf-compare", against="")
@@ -193,7 +193,7 @@ def test_a_shard_without_a_measured_test_needs_no_baseline(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The measured test is in the other shard; where no shard has any, each of them refuses."""
-    monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", None)
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.gate.run_gate", None)
     one = "def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n"
     repository(pytester, {"pytest.ini": INI, "test_a.py": one, "test_b.py": "def test_plain(): pass\n"})
     against = ("--hwperf-against=HEAD", "--hwperf-energy=off")

@@ -10,7 +10,7 @@ LOADED = time.time()
 """
 TEST = """
 from conftest import LOADED
-from pytest_hwperf.plugin.command import pytest_command
+from pytest_hwperf.plugin.session.command import pytest_command
 
 def test_it(hwperf, request):
     command = pytest_command(request.config)

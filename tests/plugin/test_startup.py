@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from pytest_hwperf.host.source_files import own_code
-from pytest_hwperf.plugin.watching import trains
+from pytest_hwperf.plugin.session.training import trains
 
 
 class Model:

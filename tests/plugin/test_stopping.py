@@ -33,7 +33,7 @@ def test_sampling_goes_on_until_every_budget_is_clear(
     """
     clock = FakeClock()
     call = TimedCall(clock, *[MS // 2, 3 * MS // 2] * 3000)
-    monkeypatch.setattr("pytest_hwperf.plugin.measurement.Sampler", partial(Sampler, clock_ns=clock))
+    monkeypatch.setattr("pytest_hwperf.plugin.measuring.run.Sampler", partial(Sampler, clock_ns=clock))
     pytester.makepyfile(
         f"""
         import pytest

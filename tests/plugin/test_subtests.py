@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from fakes.reruns import SIMULATED
 
-from pytest_hwperf.plugin.session import SUBTEST, Ends
+from pytest_hwperf.plugin.session.state import SUBTEST, Ends
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.report import ReportFile
 

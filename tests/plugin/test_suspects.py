@@ -9,7 +9,7 @@ import pytest
 from fakes import records as fake
 from fakes.repositories import commit, git
 
-from pytest_hwperf.plugin import unjudged
+from pytest_hwperf.plugin.reporting.drift import drift_warnings
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.evidence import Evidence, Gate
 from pytest_hwperf.records.run import replace
@@ -43,13 +43,13 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Named:
     release = commit(tmp_path, work__py="1")
     git(tmp_path, "tag", "v1.4")
     shared = SimpleNamespace(settings=SimpleNamespace(baseline="main"), store=Unreadable())
-    monkeypatch.setattr(unjudged, "session_of", lambda _: shared)
+    monkeypatch.setattr("pytest_hwperf.plugin.reporting.drift.session_of", lambda _: shared)
     gate = Gate(
         against="anchor v1.4", revision=release, seed=0, evidence=Evidence(alpha=0.01, hypotheses=(), pairs=()),
         shared={}, seconds={},
     )  # fmt: skip
     config: Any = SimpleNamespace(rootpath=tmp_path)
-    return lambda tests: [*unjudged.named(config, [judged(f"t.py::test_{n}") for n in range(tests)], [gate])]
+    return lambda tests: [*drift_warnings(config, [judged(f"t.py::test_{n}") for n in range(tests)], [gate])]
 
 
 def test_without_a_history_all_commits_since_the_release_are_named(named: Named, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def left_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         seen.append(signal.getitimer(signal.ITIMER_REAL)[0])
         raise WorkerError("none is started here")
 
-    monkeypatch.setattr("pytest_hwperf.plugin.fresh.ask", ask)
+    monkeypatch.setattr("pytest_hwperf.plugin.measuring.fresh.ask", ask)
     return seen
 
 

@@ -44,7 +44,7 @@ def test_a_raising_callable_shows_no_frame_of_this_package(pytester: pytest.Pyte
 
 def test_a_mistake_of_this_package_keeps_its_frames(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are what a report of the mistake needs."""
-    monkeypatch.setattr("pytest_hwperf.plugin.measurement.samples_of", None)
+    monkeypatch.setattr("pytest_hwperf.plugin.measuring.run.samples_of", None)
     pytester.makepyfile("def test_it(hwperf): hwperf(int)")
     result = pytester.runpytest_inprocess(*QUICK)
-    result.stdout.fnmatch_lines(["*plugin/measurement.py:*"])
+    result.stdout.fnmatch_lines(["*plugin/measuring/run.py:*"])

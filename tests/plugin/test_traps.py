@@ -73,7 +73,7 @@ def test_each_trap_is_said(pytester: pytest.Pytester, monkeypatch: pytest.Monkey
 def test_a_machine_that_was_disturbed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     before = Snapshot(switches=0, cpu=None, load=0.0, wall_s=0.0, heat=7, hz=3.4e9)
     moments = iter([before, before._replace(wall_s=1.0, switches=10_000, heat=9, hz=2.0e9)])
-    monkeypatch.setattr("pytest_hwperf.plugin.measurement.snapshot", lambda **_: next(moments))
+    monkeypatch.setattr("pytest_hwperf.plugin.measuring.run.snapshot", lambda **_: next(moments))
     text = shown(pytester, "def test_it(hwperf): hwperf(sum, [1])")
     assert "times a second: other work wanted the same cores" in text
     assert "thermal throttling: its counters rose by 2" in text

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from pytest_hwperf.plugin import unjudged
+from pytest_hwperf.plugin.judging.gate import remember_unfinished, unfinished_first
 
 
 class FakeCache:
@@ -28,7 +28,7 @@ def items(*nodes: str) -> Any:
 
 
 def order(asked: Any, of: Any) -> list[str]:
-    return [item.nodeid for item in unjudged.first(asked, of)]
+    return [item.nodeid for item in unfinished_first(asked, of)]
 
 
 def test_what_was_left_comes_first_in_its_order() -> None:
@@ -37,7 +37,7 @@ def test_what_was_left_comes_first_in_its_order() -> None:
 
 def test_what_is_known_of_other_tests_is_kept() -> None:
     here = config(["other", "a"])
-    unjudged.keep(here, items("a", "b"), {"b"})
+    remember_unfinished(here, items("a", "b"), {"b"})
     assert ["other", "b"] == here.cache.held["hwperf/unfinished"]
 
 
@@ -48,5 +48,5 @@ def test_a_cache_that_holds_something_else_is_taken_for_empty() -> None:
 
 def test_without_a_cache_the_order_stays() -> None:
     bare: Any = SimpleNamespace()
-    unjudged.keep(bare, items("a"), {"a"})
+    remember_unfinished(bare, items("a"), {"a"})
     assert ["a", "b"] == order(bare, items("a", "b"))

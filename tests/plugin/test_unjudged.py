@@ -90,7 +90,7 @@ class Gated:
             self.found.append(run_gate(request))
             return self.found[0]
 
-        patch.setattr("pytest_hwperf.plugin.gate.run_gate", kept)
+        patch.setattr("pytest_hwperf.plugin.judging.gate.run_gate", kept)
         self.first = project.run(REPEATED)
         self.report = project.report()
 
@@ -114,7 +114,7 @@ def gated(
         with monkeypatch.context() as patch:
             _held.append(Gated(pytester, patch))
     monkeypatch.chdir(_held[0].path)
-    monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", lambda _: _held[0].found[0])
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.gate.run_gate", lambda _: _held[0].found[0])
     return _held[0]
 
 
@@ -251,7 +251,7 @@ def test_ctrl_c_in_the_pairs_prints_what_was_decided_so_far(
     assert replace(evidence, stopped=state("interrupted")) == run.evidence
 
     stopped = dataclasses.replace(gated.found[0], gate=replace(gated.found[0].gate, evidence=run.evidence))
-    monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", lambda _: stopped)
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.gate.run_gate", lambda _: stopped)
     options = ("--hwperf-against=HEAD", "--hwperf-energy=off", "test_known.py")
     result = project.pytester.runpytest_inprocess(*options, no_reraise_ctrlc=True)
     assert pytest.ExitCode.INTERRUPTED == result.ret

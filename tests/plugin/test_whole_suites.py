@@ -24,7 +24,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let simulated time decide what is too short, as it does in a real process."""
     from fakes.simulated_time import now_ns
 
-    monkeypatch.setattr("pytest_hwperf.plugin.whole_suites.perf_counter_ns", now_ns)
+    monkeypatch.setattr("pytest_hwperf.plugin.fixture.repeatable.perf_counter_ns", now_ns)
 
 
 def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:

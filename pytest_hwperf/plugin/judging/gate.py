@@ -20,12 +20,11 @@ from pytest_hwperf.host.files import is_file, is_folder, remedy_of_writing
 from pytest_hwperf.host.launch import undisturbed
 from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.host.source_files import loaded_files
-from pytest_hwperf.plugin import unjudged
-from pytest_hwperf.plugin.command import pytest_command
-from pytest_hwperf.plugin.progress import gate_line, line_of, show_pairs
-from pytest_hwperf.plugin.session import is_measured, session_of, test_of
-from pytest_hwperf.plugin.settings import Settings
-from pytest_hwperf.plugin.watching import REMEDY, trained_by
+from pytest_hwperf.plugin.session.command import pytest_command
+from pytest_hwperf.plugin.session.settings import Settings
+from pytest_hwperf.plugin.session.state import is_measured, session_of, test_of
+from pytest_hwperf.plugin.session.terminal import gate_line, line_of, show_pairs
+from pytest_hwperf.plugin.session.training import REMEDY, trained_by
 from pytest_hwperf.records.contracts import CountingMeter
 from pytest_hwperf.records.errors import HwperfError, UsageProblem
 from pytest_hwperf.records.evidence import COMMIT_DIGITS
@@ -55,7 +54,7 @@ def rerun(session: pytest.Session) -> None:
         with gate_line(config) as shown:
             if trained := ", ".join(trained_by(items)):
                 shown.say(f"hwperf: every process of the comparison trains again in the fixture {trained}: {REMEDY}")
-            result = run_gate(_request(config, unjudged.first(config, items), against, name, shown))
+            result = run_gate(_request(config, unfinished_first(config, items), against, name, shown))
     except UsageProblem as error:
         stored = "" if session_of(config).settings.reruns else "; -o hwperf_rerun=never compares with what is stored"
         raise pytest.UsageError(f"hwperf: {error}{stored}") from error
@@ -68,7 +67,7 @@ def rerun(session: pytest.Session) -> None:
     for line in (summary(result, len(items), _present(config)), *result.gate.warnings):
         shown.say(f"hwperf: {line}")
     state.gate = result
-    unjudged.keep(config, items, result.completeness.unfinished)
+    remember_unfinished(config, items, result.completeness.unfinished)
     if result.is_interrupted:
         raise KeyboardInterrupt
 
@@ -276,3 +275,28 @@ def build_here(config: pytest.Config) -> None:
         state.built = run_builds(state.settings.build, place, until, loaded_files())
     except (UsageProblem, OSError) as error:
         raise pytest.UsageError(visible_lines(f"hwperf: {error}")) from error
+
+
+_UNFINISHED = "hwperf/unfinished"
+_MOST_UNFINISHED = 10_000  # node ids that are kept
+
+
+def unfinished_first(config: pytest.Config, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return the items with those first that the last gate has not finished; the others keep their order."""
+    left = set(_kept(config))
+    return sorted(items, key=lambda item: item.nodeid not in left)
+
+
+def remember_unfinished(config: pytest.Config, items: Sequence[pytest.Item], unfinished: Collection[str]) -> None:
+    """Keep which of the items are unfinished now; what is known of other tests stays."""
+    cache, before, asked = getattr(config, "cache", None), _kept(config), {item.nodeid for item in items}
+    now = [*(node for node in before if node not in asked), *sorted(unfinished)][-_MOST_UNFINISHED:]
+    if cache is not None and now != before:
+        cache.set(_UNFINISHED, now)
+
+
+def _kept(config: pytest.Config) -> list[str]:
+    """Return what the cache holds, which anyone may have written."""
+    cache = getattr(config, "cache", None)
+    found = cache.get(_UNFINISHED, []) if cache is not None else []
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []

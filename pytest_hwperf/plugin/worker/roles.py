@@ -36,11 +36,11 @@ from pytest_hwperf.host.worker_protocol import (
 )
 from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
-from pytest_hwperf.plugin.loads import block_under, pace_under, share_of_load
-from pytest_hwperf.plugin.measurement import call_once, measure_here, run_of_one_call
-from pytest_hwperf.plugin.parameters import parameters_of
-from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, is_mere_subtest, session_of, test_of
-from pytest_hwperf.plugin.watching import imported_first, startup_of, usage_of
+from pytest_hwperf.plugin.measuring.load import block_under, pace_under, share_of_load
+from pytest_hwperf.plugin.measuring.run import call_once, measure_here, run_of_one_call
+from pytest_hwperf.plugin.session.state import BODY_ENDED, OPENED, is_measured, is_mere_subtest, session_of, test_of
+from pytest_hwperf.plugin.worker.parameters import parameters_of
+from pytest_hwperf.plugin.worker.watching import imported_first, startup_of, usage_of
 from pytest_hwperf.records.errors import MeasurementError, WorkerError
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.metrics import taken_by

@@ -1,28 +1,23 @@
 """What the pairs have decided and the session has not judged: it is added to the report, and a regression fails."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from pytest_hwperf.checkout.revision import ends, history_between
 from pytest_hwperf.gate.result import GateResult
-from pytest_hwperf.plugin.failure import Failure
-from pytest_hwperf.plugin.judging import failures, judged_by
-from pytest_hwperf.plugin.measurement import empty_run
-from pytest_hwperf.plugin.session import Ends, session_of, test_of
+from pytest_hwperf.plugin.judging.failure import Failure
+from pytest_hwperf.plugin.judging.judge import failures, judged_by
+from pytest_hwperf.plugin.measuring.run import empty_run
+from pytest_hwperf.plugin.session.state import Ends, session_of, test_of
 from pytest_hwperf.records.codec import from_json, to_json
-from pytest_hwperf.records.errors import HwperfError, StoreError
-from pytest_hwperf.records.evidence import Gate, Measurement
+from pytest_hwperf.records.evidence import Measurement
 from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.report import ReportPart
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.units import counted
 from pytest_hwperf.records.verdict import Comparison, Judgement, uncompared
-from pytest_hwperf.stats.history import Series, drifted, explained, suspects_of
 
 ADDED = "xfail added"  # how pytest's last line counts tests whose failure a new `xfail` hides
 
@@ -114,55 +109,3 @@ def _is_new(config: pytest.Config, gate: GateResult, test: str) -> bool:
 
 def _path(config: pytest.Config, test: str) -> Path:
     return config.rootpath / test.partition("::")[0]
-
-
-_KEY = "hwperf/unfinished"
-_MOST = 10_000  # node ids that are kept
-
-
-def first(config: pytest.Config, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Return the items with those first that the last gate has not finished; the others keep their order."""
-    left = set(_kept(config))
-    return sorted(items, key=lambda item: item.nodeid not in left)
-
-
-def keep(config: pytest.Config, items: Sequence[pytest.Item], unfinished: Collection[str]) -> None:
-    """Keep which of the items are unfinished now; what is known of other tests stays."""
-    cache, before, asked = getattr(config, "cache", None), _kept(config), {item.nodeid for item in items}
-    now = [*(node for node in before if node not in asked), *sorted(unfinished)][-_MOST:]
-    if cache is not None and now != before:
-        cache.set(_KEY, now)
-
-
-def _kept(config: pytest.Config) -> list[str]:
-    """Return what the cache holds, which anyone may have written."""
-    cache = getattr(config, "cache", None)
-    found = cache.get(_KEY, []) if cache is not None else []
-    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
-
-
-_NAMED = 3  # tests
-_NEWEST = 1000  # runs
-
-
-def named(config: pytest.Config, judgements: Sequence[Judgement], gates: Sequence[Gate]) -> Iterator[str]:
-    """Yield a sentence on each of some tests that are worse than the pinned release, and one on the others."""
-    found = [*drifted(judgements, gates)]
-    if not found:
-        return
-    chosen = found[:_NAMED]
-    history: Sequence[Series] = ()
-    with suppress(StoreError):  # there is none, or it cannot be read, which saving says
-        shared, measured = session_of(config), [(one.run.test, one.run.label) for one, _, _ in chosen]
-        history = shared.store.history_of(shared.settings.baseline, measured, newest=_NEWEST)
-    for judgement, compared, gate in chosen:
-        suspects = suspects_of(judgement, compared, gate, history)
-        commits = None
-        with suppress(HwperfError):  # a shallow clone, or a store of another repository
-            good, bad = ends(config.rootpath, suspects.good, suspects.bad)
-            if good == bad:
-                continue  # what is slower is not committed
-            commits = len(history_between(config.rootpath, good, bad, first_parent=False).commits)
-        yield explained(suspects, commits)
-    if len(found) > _NAMED:
-        yield f"drift of {counted(len(found) - _NAMED, 'other test')} too: hwperf history TEST says since when"

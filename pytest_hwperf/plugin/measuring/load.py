@@ -16,8 +16,8 @@ from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stream import Loop, Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.process import CpuTimeMeter
-from pytest_hwperf.plugin.command import command_for, timeout_paused
-from pytest_hwperf.plugin.session import node_of, session_of, test_of
+from pytest_hwperf.plugin.session.command import command_for, timeout_paused
+from pytest_hwperf.plugin.session.state import node_of, session_of, test_of
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.markers import TIMEOUT_S, Load

@@ -1,10 +1,9 @@
-"""What a fresh process notes of itself: what its parts take, what it uses of a change, and which fixtures train."""
+"""What a fresh process notes of itself: what its parts take, and what it uses of a change."""
 
 import importlib
 import inspect
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.import_order import ImportOrder
 from pytest_hwperf.host.source_files import (
     is_of_this_package,
-    is_own,
     modules_before_pytest,
     own_code,
     tree_around,
@@ -23,10 +21,10 @@ from pytest_hwperf.host.source_files import (
 from pytest_hwperf.host.usage import Recorder
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.measure.worker_tasks import FIXTURES, Startup
-from pytest_hwperf.plugin.session import session_of
+from pytest_hwperf.plugin.session.state import session_of
+from pytest_hwperf.plugin.session.training import REMEDY, trains
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import SerialisationError, WorkerError
-from pytest_hwperf.records.units import show
 from pytest_hwperf.stats.changed_code import Usage, Watch
 
 _STARTUP = pytest.StashKey["_Parts"]()
@@ -34,10 +32,7 @@ _RECORDER = pytest.StashKey[Recorder]()
 _ORDER = pytest.StashKey[ImportOrder]()
 _LARGEST = 50_000_000  # bytes of a list of what has changed
 _FIXTURE = "fixture"  # before the name of one that serves several tests; no id of a test begins so
-_TRAINING = frozenset({"fit", "fit_transform", "fit_predict", "partial_fit", "backward", "train_on_batch"})
-_DEEPEST = 4  # calls of functions below a fixture
 _AROUND_ALL = ("pytest_cmdline_main", "pytest_runtestloop", "pytest_runtest_protocol")  # hooks that run whole tests
-REMEDY = "train it once, save it to a file and load that file in the fixture"
 
 
 def watch(config: pytest.Config, environment: Mapping[str, str]) -> None:
@@ -56,7 +51,7 @@ def watch(config: pytest.Config, environment: Mapping[str, str]) -> None:
         config.pluginmanager.register(_Contexts(recorder, revision_of(config.rootpath)), "hwperf-affected")
         recorder.begin()
     if task.role == "pair":  # before code of the tree runs, so that one parent can import it for both sides
-        importlib.import_module("pytest_hwperf.plugin.worker")
+        importlib.import_module("pytest_hwperf.plugin.worker.roles")
         importlib.import_module("pytest_hwperf.measure.pair_target")
     if task.role in ("memory", "cold"):
         config.stash[_STARTUP] = parts = _Parts(config, measures_memory=task.role == "memory")
@@ -196,53 +191,3 @@ class _Contexts:
             return (yield)
         finally:
             self._recorder.enter(before)
-
-
-def say_what_trains(item: pytest.Item, processes: int) -> None:
-    """Say before the first fresh process which fixtures of a test train for long, once for each of them."""
-    from pytest_hwperf.plugin.progress import line_of
-
-    trained = session_of(item.config).trained
-    for name in trained.keys() & {*getattr(item, "fixturenames", ())}:
-        line_of(item.config).say(
-            f"hwperf: {item.nodeid}: the fixture {name} trained for {show(trained.pop(name), 's')}, and trains again "
-            f"in each of {processes} fresh processes: {REMEDY}"
-        )
-
-
-def trained_by(items: Sequence[pytest.Item]) -> list[str]:
-    """Return the fixtures of tests that train, as far as their code shows it before they run."""
-    found = set[str]()
-    for item in items:
-        manager = item.config.pluginmanager.getplugin("funcmanage")  # pytest's own, of all fixtures
-        for name in getattr(item, "fixturenames", ()):
-            defined = manager.getfixturedefs(name, item)
-            if defined and trains(defined[-1].func):
-                found.add(name)
-    return sorted(found)
-
-
-def trains(function: Callable[..., object], deepest: int = _DEEPEST) -> bool:
-    """Whether a function trains a model, by the names that it and the functions below it use."""
-    plain = inspect.unwrap(function)
-    plain = getattr(plain, "__func__", plain)  # of a fixture in a class
-    if not isinstance(plain, FunctionType):
-        return False
-    names = plain.__code__.co_names
-    if not _TRAINING.isdisjoint(names):
-        return True
-    return deepest > 0 and any(trains(one, deepest - 1) for one in _named(plain))
-
-
-def _named(function: FunctionType) -> Iterator[FunctionType]:
-    """Yield the user's functions that a function names, by themselves or in a module that it names."""
-    names = function.__code__.co_names
-    found = [function.__globals__[name] for name in names if name in function.__globals__]
-    for one in found:
-        inside = [vars(one).get(name) for name in names] if isinstance(one, ModuleType) else [one]
-        yield from (target for target in inside if isinstance(target, FunctionType) and _is_own(target))
-
-
-def _is_own(function: FunctionType) -> bool:
-    file = Path(function.__code__.co_filename)
-    return is_own(str(file), Path(file.anchor))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.options import (
+from pytest_hwperf.plugin.session.parsers import (
     DEFAULT_ALPHA,
     DEFAULT_BASELINE,
     REPORTS,

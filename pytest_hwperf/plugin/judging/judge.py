@@ -8,22 +8,27 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.host.machine import loaded_libraries
-from pytest_hwperf.plugin.command import repeated
-from pytest_hwperf.plugin.failure import LOOK_FURTHER
-from pytest_hwperf.plugin.fresh import Again, lines_of_sites
-from pytest_hwperf.plugin.markers import note_miss
-from pytest_hwperf.plugin.measurement import empty_run
-from pytest_hwperf.plugin.session import Markers, SessionState, node_of, session_of, test_of
-from pytest_hwperf.plugin.whole_suites import unmeasured_run
+from pytest_hwperf.plugin.fixture.targets import gone_scenarios
+from pytest_hwperf.plugin.judging.again import Again, lines_of_sites
+from pytest_hwperf.plugin.judging.failure import LOOK_FURTHER
+from pytest_hwperf.plugin.measuring.run import empty_run, unmeasured_run
+from pytest_hwperf.plugin.session.command import repeated
+from pytest_hwperf.plugin.session.state import (
+    Markers,
+    SessionState,
+    node_of,
+    session_of,
+    test_of,
+)
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.records.errors import HwperfError, StoreError
+from pytest_hwperf.records.errors import HwperfError
 from pytest_hwperf.records.evidence import Measurement
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.report import ReportPart
 from pytest_hwperf.records.run import Figure, Key, Run, replace
 from pytest_hwperf.records.text import shell_line, visible
-from pytest_hwperf.records.verdict import Comparison, Judgement, Skip
+from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports.exports import properties
 from pytest_hwperf.stats.estimates import figures
 from pytest_hwperf.stats.stored import (
@@ -40,6 +45,7 @@ from pytest_hwperf.stats.stored import (
     required_of,
     unless_agreed,
 )
+from pytest_hwperf.stats.sweeps import is_beyond, missed, row_of
 from pytest_hwperf.stats.verdicts import answers_markers, failure_lines, judge
 
 
@@ -98,35 +104,6 @@ def keep_comparisons(item: pytest.Item) -> None:
             test.counted = "not comparable"
     if judgements:
         test.result = plain_result(item, judgements)
-
-
-def gone_scenarios(item: pytest.Item, skips: Sequence[Skip]) -> list[str]:
-    """Say which skipped scenarios of a test with budgets could be prepared in the baseline: they have to fail.
-
-    A budget that nothing measures any more would pass unseen.
-    """
-    session = session_of(item.config)
-    if not session.judges or all(budget.default for budget in test_of(item).markers.budgets):
-        return []
-    try:
-        return [
-            f"{skip.scenario}: it has a budget and ran in {where}, and cannot be prepared now: {skip.reason}"
-            for skip in skips
-            if (where := _ran_in(item, session, skip.scenario))
-        ]
-    except StoreError as error:  # whether it ran is not known then
-        return [str(error)]
-
-
-def _ran_in(item: pytest.Item, session: SessionState, scenario: str) -> str:
-    """Return the name of the baseline in which a scenario of a test was measured, "" where it was not."""
-    if session.gate is not None:
-        gone = (one for one in session.gate.gone if one.test == node_of(item))
-        if any(not one.label or scenario in one.label for one in gone):
-            return session.gate.gate.against
-    name = session.settings.baseline
-    stored = [one.run for one in session.store.newest(name)] if session.settings.compare else []
-    return f"baseline {name}" if any((one.test, one.scenario) == (node_of(item), scenario) for one in stored) else ""
 
 
 def plain_result(item: pytest.Item, judgements: Sequence[Judgement]) -> str:
@@ -249,6 +226,31 @@ def _family(item: pytest.Item) -> int:
         tests = {node_of(one) for one in item.session.items}
         session.family = family_of(session.store.newest(session.settings.baseline), tests, session.machine)
     return session.family * session.settings.parts  # as if each part held as many
+
+
+def skip_beyond(item: pytest.Item) -> None:
+    """Skip a point that would miss the limit which a smaller batch has missed.
+
+    Where a baseline is compared with, every point is measured: one that is skipped would be compared with nothing.
+    """
+    session, test = session_of(item.config), test_of(item)
+    point = test.markers.point
+    if point is None or not test.markers.stop or not session.judges:
+        return
+    if session.settings.compares:
+        return
+    for other, why in session.missed:
+        if is_beyond(point, other):
+            test.skipped_point = replace(point, skipped=why)
+            pytest.skip(visible(str(why)))
+
+
+def note_miss(item: pytest.Item, judgements: Sequence[Judgement]) -> None:
+    """Keep a point where everything that is measured misses a limit which every larger batch would miss too."""
+    if point := test_of(item).markers.point:
+        rows = [row_of(point, judgement.figures) for judgement in judgements]
+        misses = [missed(row) for row in rows if any(answer.value is not None for answer in row.answers)]
+        session_of(item.config).missed.extend((point, why) for why in misses[:1] if why and all(misses))
 
 
 def failures(judgements: Sequence[Judgement]) -> list[str]:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_hwperf.host.fakes import fakes_aside
-from pytest_hwperf.plugin.failure import draw_failure
-from pytest_hwperf.plugin.session import Ends, session_of
+from pytest_hwperf.plugin.judging.failure import draw_failure
+from pytest_hwperf.plugin.session.state import Ends, session_of
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.text import visible, visible_lines
 from pytest_hwperf.records.units import counted, some_of
 
 if TYPE_CHECKING:
     from pytest_hwperf.gate.result import GateResult
-    from pytest_hwperf.plugin.settings import Settings
+    from pytest_hwperf.plugin.session.settings import Settings
     from pytest_hwperf.records.report import Report, Shard
 
 
@@ -66,7 +66,7 @@ class Collector:
         code = self._ended.exitstatus if self._ended else pytest.ExitCode.INTERNAL_ERROR
         if self._shard is None or (shards := self._shards(code)) == self._shard.shards:
             return
-        from pytest_hwperf.plugin.reporting import write
+        from pytest_hwperf.plugin.reporting.saving import write
 
         _, trouble = write(config, replace(self._shard, shards=shards))
         for line in trouble:
@@ -83,8 +83,9 @@ class Collector:
         if not self._results and not self._settings.shard:
             self._lines.extend(self._nothing())
             return
-        from pytest_hwperf.plugin.reporting import not_compared, report_of, save, write
-        from pytest_hwperf.plugin.session import without_collection
+        from pytest_hwperf.plugin.reporting.report import not_compared, report_of
+        from pytest_hwperf.plugin.reporting.saving import save, write
+        from pytest_hwperf.plugin.session.state import without_collection
 
         with without_collection():
             shards = self._shards(session.exitstatus)
@@ -114,7 +115,7 @@ class Collector:
 
     def _add_unjudged(self, session: pytest.Session, gate: "GateResult") -> bool:
         """Fail the session by what the pairs have decided; return whether a test of theirs did not run after them."""
-        from pytest_hwperf.plugin.unjudged import report_unjudged
+        from pytest_hwperf.plugin.judging.unjudged import report_unjudged
 
         before, passes = len(self._ends.failed), (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         left = report_unjudged(self._config, gate, self._results, self._ends)
@@ -128,14 +129,14 @@ class Collector:
     def _shards(self, exitstatus: int) -> "tuple[Shard, ...]":
         if not self._settings.shard:
             return ()
-        from pytest_hwperf.plugin.shards import shard_of_session
+        from pytest_hwperf.plugin.session.shards import shard_of_session
 
         return (shard_of_session(self._config, exitstatus, tuple(self._ends.failed)),)
 
     @fakes_aside()
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._report is not None:
-            from pytest_hwperf.plugin.reporting import show
+            from pytest_hwperf.plugin.reporting.saving import show
 
             show(terminalreporter, self._report)
         for line in self._lines:

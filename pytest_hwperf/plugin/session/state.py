@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.measure.subjects import Subject
     from pytest_hwperf.measure.worker_tasks import Startup
     from pytest_hwperf.meters.memory import PeakRss
-    from pytest_hwperf.plugin.settings import Settings
+    from pytest_hwperf.plugin.session.settings import Settings
     from pytest_hwperf.records.contracts import Meter
     from pytest_hwperf.records.evidence import Gate
     from pytest_hwperf.records.markers import Load
@@ -355,3 +355,8 @@ def checked_label(label: object) -> str:
     raise UsageProblem(
         f"label={shown}: a label is printable text of at most {LONGEST_LABEL} characters, such as label='batch 32'"
     )
+
+
+def swept_value(item: pytest.Item, name: str) -> Any:
+    point = test_of(item).markers.point
+    return point.values.get(name) if point else None

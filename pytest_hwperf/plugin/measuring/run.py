@@ -20,15 +20,16 @@ from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stages import StageTimes, stage_samples, time_chained, time_named
 from pytest_hwperf.measure.stream import FirstCall
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject, operator_profile, roofline, withheld_profile
-from pytest_hwperf.plugin.fresh import counted_by_callgrind, in_fresh_processes
-from pytest_hwperf.plugin.loads import UnderLoad
-from pytest_hwperf.plugin.meters import IdlePower, instruction_meter_of, meters_around, meters_of
-from pytest_hwperf.plugin.progress import countdown_of, line_of, time_told
-from pytest_hwperf.plugin.session import SessionState, called_there, node_of, session_of, test_of
+from pytest_hwperf.plugin.measuring.fresh import counted_by_callgrind, in_fresh_processes
+from pytest_hwperf.plugin.measuring.load import UnderLoad
+from pytest_hwperf.plugin.measuring.meters import IdlePower, instruction_meter_of, meters_around, meters_of
+from pytest_hwperf.plugin.session.state import SessionState, called_there, node_of, session_of, test_of
+from pytest_hwperf.plugin.session.terminal import countdown_of, line_of, time_told
 from pytest_hwperf.records.contracts import Meter
 from pytest_hwperf.records.messages import Remark, Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, Taken, taken_by
 from pytest_hwperf.records.run import Run, Sample, replace
+from pytest_hwperf.records.verdict import Skip
 from pytest_hwperf.scenarios.threads import oversubscription, waiting_threads
 from pytest_hwperf.stats.carbon import carbon_samples
 from pytest_hwperf.stats.estimates import enough
@@ -98,6 +99,15 @@ def empty_run(config: pytest.Config, test: str, label: str = "") -> Run:
         context={},
         kind=shared.settings.machine_kind[0] if shared.settings.machine_kind else "",
     )
+
+
+def unmeasured_run(item: pytest.Item, why: Statement, label: str = "") -> Run:
+    """Return the run of a test that is not measured: as what cannot be compared, or where nothing is, as a skip."""
+    settings, run = session_of(item.config).settings, empty_run(item.config, node_of(item), label)
+    if settings.against or settings.compare:
+        return replace(run, unmeasured={MEDIAN_LATENCY[0]: why})
+    test_of(item).skips.append(Skip(test=node_of(item), scenario="", cause=why))
+    return run
 
 
 def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:

@@ -12,7 +12,7 @@ from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.energy_window import idle_watts
 from pytest_hwperf.meters.process import CpuTimeMeter, InstructionMeter, instruction_meter
-from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.session.state import session_of, test_of
 from pytest_hwperf.records.contracts import CountingMeter, Meter
 from pytest_hwperf.records.errors import MeterUnavailable
 from pytest_hwperf.records.messages import Statement, said, state

@@ -1,7 +1,7 @@
 """The markers of a test, read into budgets and margins; mistakes in them are found before anything runs."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import isasyncgenfunction, signature
 from typing import Any
 from unittest import TestCase
@@ -9,8 +9,8 @@ from unittest import TestCase
 import pytest
 
 from pytest_hwperf import registry
-from pytest_hwperf.plugin.benchmark_markers import marker_problems
-from pytest_hwperf.plugin.session import (
+from pytest_hwperf.plugin.session.benchmark_markers import marker_problems
+from pytest_hwperf.plugin.session.state import (
     MARKS,
     Markers,
     is_asked_for,
@@ -32,12 +32,8 @@ from pytest_hwperf.records.markers import (
     parse_margins,
     parse_sweep,
 )
-from pytest_hwperf.records.messages import Statement, state
-from pytest_hwperf.records.report import ReportPart, Sweep, SweepPoint, SweepRow
-from pytest_hwperf.records.run import replace
-from pytest_hwperf.records.text import visible
-from pytest_hwperf.records.verdict import Budget, Judgement
-from pytest_hwperf.stats.sweeps import is_beyond, missed, row_of, sweep_of
+from pytest_hwperf.records.report import SweepPoint
+from pytest_hwperf.records.verdict import Budget
 
 _POINT = "_hwperf_point"  # the fixture that carries the point, also of names that no argument takes
 
@@ -76,63 +72,6 @@ def point_of(item: pytest.Item, budgets: Sequence[Budget]) -> tuple[SweepPoint |
         serving_batch=plan.serving_batch or session_of(item.config).settings.serving_batch,
     )
     return point, plan.stop
-
-
-def swept_value(item: pytest.Item, name: str) -> Any:
-    point = test_of(item).markers.point
-    return point.values.get(name) if point else None
-
-
-def skip_beyond(item: pytest.Item) -> None:
-    """Skip a point that would miss the limit which a smaller batch has missed.
-
-    Where a baseline is compared with, every point is measured: one that is skipped would be compared with nothing.
-    """
-    session, test = session_of(item.config), test_of(item)
-    point = test.markers.point
-    if point is None or not test.markers.stop or not session.judges:
-        return
-    if session.settings.compares:
-        return
-    for other, why in session.missed:
-        if is_beyond(point, other):
-            test.skipped_point = replace(point, skipped=why)
-            pytest.skip(visible(str(why)))
-
-
-def note_miss(item: pytest.Item, judgements: Sequence[Judgement]) -> None:
-    """Keep a point where everything that is measured misses a limit which every larger batch would miss too."""
-    if point := test_of(item).markers.point:
-        rows = [row_of(point, judgement.figures) for judgement in judgements]
-        misses = [missed(row) for row in rows if any(answer.value is not None for answer in row.answers)]
-        session_of(item.config).missed.extend((point, why) for why in misses[:1] if why and all(misses))
-
-
-def sweeps_of(parts: Sequence[ReportPart], *, workers: bool) -> tuple[Sweep, ...]:
-    """Put the points of all tests together: a sweep for each test and label."""
-    rows: dict[str, list[SweepRow]] = {}
-    for part in parts:
-        if part.point is not None:
-            for name, row in _rows_of(part, part.point):
-                rows.setdefault(name, []).append(row)
-    return tuple(sweep_of(name, found, *_notes(found, workers=workers)) for name, found in rows.items())
-
-
-def _rows_of(part: ReportPart, point: SweepPoint) -> Iterator[tuple[str, SweepRow]]:
-    if point.skipped or not part.judgements:
-        yield point.sweep, row_of(point, ())
-    for judgement in part.judgements:
-        run = judgement.run
-        label = run.label.replace(run.scenario, "").strip() if run.scenario else run.label
-        found = replace(point, scenario=run.scenario)
-        yield f"{point.sweep} {label}".strip(), row_of(found, judgement.figures)
-
-
-def _notes(rows: Sequence[SweepRow], *, workers: bool) -> Iterator[Statement]:
-    if len(rows) > 1:
-        yield state("collection order")
-    if workers and any(missed(row) for row in rows):
-        yield state("workers stop alone")
 
 
 def _plan_of(definition: pytest.Item) -> SweepPlan:

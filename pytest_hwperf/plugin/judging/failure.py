@@ -1,11 +1,9 @@
 """The failure of a test by its verdicts, as pytest shows it: wrapped, and in the summary the numbers first."""
 
-from types import TracebackType
 from typing import Protocol
 
 import pytest
 
-from pytest_hwperf.records.errors import HwperfError
 from pytest_hwperf.reports.document import wrapped
 
 LOOK_FURTHER = "details: "  # how the command that shows more begins
@@ -59,43 +57,3 @@ def draw_failure(report: pytest.TestReport) -> None:
     text = getattr(report, "hwperf_failure", "")
     if text and report.failed:
         report.longrepr = Failure(text, report.longrepr)  # type: ignore[assignment] # pytest asks for these methods only
-
-
-_PACKAGE = "pytest_hwperf"
-_CALLERS = frozenset(f"{_PACKAGE}.measure.{name}" for name in ("stream", "subjects", "accuracy"))  # the call
-
-
-class AtTheCall:
-    """Lets errors of a block point at the user's line and at what the user's code did, without own frames."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, HwperfError):
-            error.__traceback__ = error.__cause__ = None  # and no context is shown
-        elif isinstance(error, Exception | pytest.fail.Exception):
-            error.__traceback__ = without_own_frames(error.__traceback__)
-
-
-def without_own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the frames of this package; unchanged where the error is of this package itself."""
-    frames = list[TracebackType]()
-    while trace is not None:
-        frames.append(trace)
-        trace = trace.tb_next
-    if frames and _is_own(frames[-1]) and _module(frames[-1]) not in _CALLERS:
-        return frames[0]
-    kept: TracebackType | None = None
-    for one in reversed(frames):
-        if not _is_own(one):
-            kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    return kept
-
-
-def _is_own(trace: TracebackType) -> bool:
-    return _module(trace).partition(".")[0] == _PACKAGE
-
-
-def _module(trace: TracebackType) -> str:
-    return str(trace.tb_frame.f_globals.get("__name__", ""))

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.progress import ProgressLine, ticking
-from pytest_hwperf.plugin.session import session_of
+from pytest_hwperf.plugin.session.state import session_of
 
 _EVERY_S = 1.0
 _LEAST_LEFT_S = 1.0  # for less, no line is begun

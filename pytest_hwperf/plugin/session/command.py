@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.host.launch import Command, PytestCommand
-from pytest_hwperf.plugin.session import called_there, session_of
-from pytest_hwperf.plugin.settings import STARTED, VALUED
+from pytest_hwperf.plugin.session.settings import STARTED, VALUED
+from pytest_hwperf.plugin.session.state import called_there, session_of
 from pytest_hwperf.records.errors import WorkerError
 
 # Options that belong to this session alone: they stop it, select its tests, write its files or say how much it shows.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_hwperf.plugin.session import BENCHMARK_MARKS
+from pytest_hwperf.plugin.session.state import BENCHMARK_MARKS
 from pytest_hwperf.records.markers import nearest_or_all
 
 MEANT = frozenset({"group", "max_time", "disable_gc"})  # keywords that mean something here

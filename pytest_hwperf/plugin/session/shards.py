@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.session import Division, is_measured, node_of, session_of
-from pytest_hwperf.plugin.settings import OPTIONS
+from pytest_hwperf.plugin.session.settings import OPTIONS
+from pytest_hwperf.plugin.session.state import Division, is_measured, node_of, session_of
 from pytest_hwperf.records.report import Shard, selection_of, shard_of
 
 # Fields of the settings on which verdicts depend.

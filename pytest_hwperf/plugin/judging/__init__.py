@@ -1,0 +1,1 @@
+"""What is decided of a test and of a build."""

@@ -1,0 +1,1 @@
+"""What a session says at its end, and what it keeps."""

@@ -1,0 +1,1 @@
+"""What a fresh process of a test does instead of judging."""
