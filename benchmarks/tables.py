@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from pytest_hwperf.stats.exact import share_interval
+from pytest_hwperf.stats.figures.exact import share_interval
 
 
 def markdown(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import pytest
 
 from pytest_hwperf import __version__
-from pytest_hwperf.gate.channel import Message
+from pytest_hwperf.gate.pair.channel import Message
 from pytest_hwperf.records.markers import BUDGET_KEYWORDS, DEFAULT_MARGINS
 from pytest_hwperf.records.messages import _SENTENCES
 from pytest_hwperf.records.verdict import BudgetOutcome, ComparisonOutcome

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "pytest_hwperf"
 # contract → (file, offending line, what of it is named): one for each contract of pyproject.toml
 OFFENCES = {
     "The storeys": ("meters/process.py", "from pytest_hwperf.stores import json_files", "pytest_hwperf.stores"),
-    "Records and decisions are pure": ("stats/estimates.py", "import time", "time"),
+    "Records and decisions are pure": ("stats/figures/estimates.py", "import time", "time"),
     "Only the plugin knows pytest": ("measure/sampling.py", "import pytest", "pytest"),
     "No private pytest": ("plugin/session/parsers.py", "from _pytest.config import Config", "_pytest"),
     "Reports are pure and decide nothing": (
@@ -56,7 +56,7 @@ OBEYING = {
     *("subprocess.getoutput", "subprocess.getstatusoutput"),
     *(f"{owner}.{name}" for owner in ("pickle", "joblib", "marshal", "torch") for name in ("load", "loads")),
 }
-COMPILED_ONLY = {"stats/changed_code.py": ["compile"]}  # whose code is compared and never run
+COMPILED_ONLY = {"stats/causes/changed_code.py": ["compile"]}  # whose code is compared and never run
 OBEYING_READERS = {"read_pickle", "Unpickler"}
 
 

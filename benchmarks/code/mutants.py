@@ -42,7 +42,7 @@ JUDGED = (
     "gate/schedule.py",
     "gate/gate.py",
     "gate/conductor.py",
-    "gate/lockstep.py",
+    "gate/pair/lockstep.py",
     "plugin/reporting/collector.py",
     "plugin/judging/judge.py",
     "plugin/judging/unjudged.py",

@@ -21,8 +21,8 @@ from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Figure, Machine, Run, Sample, StoredRun
 from pytest_hwperf.records.verdict import Comparison, Judgement, Policy
 from pytest_hwperf.reports import csv_files, json_file, terminal
-from pytest_hwperf.stats.estimates import figures
-from pytest_hwperf.stats.stored import Criteria, Stored, compare_with_stored, stored_run_of
+from pytest_hwperf.stats.figures.estimates import figures
+from pytest_hwperf.stats.stored.compare import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.stats.verdicts import judge
 from pytest_hwperf.stores.baseline_folder import place, render
 from pytest_hwperf.stores.json_files import JsonStore

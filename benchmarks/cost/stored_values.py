@@ -14,7 +14,7 @@ from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Window
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.run import Machine, Run, Sample
-from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.figures.estimates import figures
 
 TARGET_B = 8.05  # 8 B a value and, spread over all of them, the records around them
 _VALUES = 20_000

@@ -25,11 +25,11 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Ob
 from pytest_hwperf.records.report import shard_of
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.exact import share_interval
-from pytest_hwperf.stats.paired import MOST_PAIRS
-from pytest_hwperf.stats.ranks import signed_rank_p
-from pytest_hwperf.stats.sequence import FIRST_PAIRS, SCREEN_PAIRS, decide, next_step
-from pytest_hwperf.stats.timetable import FINE, PAIR_PLAN
+from pytest_hwperf.stats.figures.exact import share_interval
+from pytest_hwperf.stats.figures.ranks import signed_rank_p
+from pytest_hwperf.stats.pairs.paired import MOST_PAIRS
+from pytest_hwperf.stats.pairs.sequence import FIRST_PAIRS, SCREEN_PAIRS, decide, next_step
+from pytest_hwperf.stats.pairs.timetable import FINE, PAIR_PLAN
 
 BUILDS, TESTS, MOST = 2000, 50, 40  # pairs that a build of fifty tests can take at most
 SHARDS = 4

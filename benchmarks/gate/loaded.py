@@ -26,7 +26,7 @@ from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.report import ReportFile
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome
-from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.pairs.sequence import decide
 
 TIME_S, PROCESSES = 600, 5
 _SETTLING_S = 20  # in which the load rises

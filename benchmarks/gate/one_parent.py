@@ -22,18 +22,18 @@ from typing import Any
 from benchmarks import arms, tables
 from benchmarks.arms import Record
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.holding import Holder
-from pytest_hwperf.gate.lockstep import Chance, Program
-from pytest_hwperf.gate.shared_imports import SharedImports
+from pytest_hwperf.gate.pair.lockstep import Chance, Program
+from pytest_hwperf.gate.pair.run import Holder
+from pytest_hwperf.gate.pair.shared_imports import SharedImports
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.pinning import processors
 from pytest_hwperf.records.evidence import Hypothesis, Measurement, Side
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.hypotheses import SIDES
-from pytest_hwperf.stats.paired import pair_value
-from pytest_hwperf.stats.ranks import hodges_lehmann
-from pytest_hwperf.stats.timetable import PAIR_PLAN
+from pytest_hwperf.stats.figures.ranks import hodges_lehmann
+from pytest_hwperf.stats.pairs.hypotheses import SIDES
+from pytest_hwperf.stats.pairs.paired import pair_value
+from pytest_hwperf.stats.pairs.timetable import PAIR_PLAN
 
 FOREVER = math.inf
 WAYS = ("two processes", "one parent", "one parent, ahead")

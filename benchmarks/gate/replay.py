@@ -23,11 +23,11 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Ob
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, Margin
-from pytest_hwperf.stats.exact import share_interval
-from pytest_hwperf.stats.paired import compare_pairs
-from pytest_hwperf.stats.ranks import signed_rank_p
-from pytest_hwperf.stats.sequence import SHARES, decide, looks, next_step
-from pytest_hwperf.stats.stored import compare_with_history, prediction_limit
+from pytest_hwperf.stats.figures.exact import share_interval
+from pytest_hwperf.stats.figures.ranks import signed_rank_p
+from pytest_hwperf.stats.pairs.paired import compare_pairs
+from pytest_hwperf.stats.pairs.sequence import SHARES, decide, looks, next_step
+from pytest_hwperf.stats.stored.compare import compare_with_history, prediction_limit
 
 MARGIN = Margin(metric="latency", statistic="p50", size=0.02)
 HISTORIES = (1, 2, 3, 5, 8)  # stored sessions

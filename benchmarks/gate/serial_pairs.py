@@ -17,7 +17,7 @@ from benchmarks import tables
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Observation, Pair
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.sequence import decide, next_step
+from pytest_hwperf.stats.pairs.sequence import decide, next_step
 
 ABBA, AB = (0, 1, 1, 0), (0, 1)
 BUILDS = 2000

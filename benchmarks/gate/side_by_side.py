@@ -19,7 +19,7 @@ from benchmarks.arms import Record
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.report import ReportFile
-from pytest_hwperf.stats.sequence import SCREEN_PAIRS
+from pytest_hwperf.stats.pairs.sequence import SCREEN_PAIRS
 
 WORKLOADS = """
 import numpy as np

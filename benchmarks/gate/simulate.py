@@ -12,8 +12,8 @@ import numpy as np
 
 from pytest_hwperf.records.run import Sample
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.estimates import STOPPING_CONFIDENCE, clear_of, estimate
-from pytest_hwperf.stats.exact import compare_accuracy
+from pytest_hwperf.stats.figures.estimates import STOPPING_CONFIDENCE, clear_of, estimate
+from pytest_hwperf.stats.figures.exact import compare_accuracy
 
 RUNS = 2000
 Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]

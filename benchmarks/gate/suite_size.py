@@ -24,8 +24,8 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Ob
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.sequence import FIRST_PAIRS, Step, decide, next_step
-from pytest_hwperf.stats.timetable import (
+from pytest_hwperf.stats.pairs.sequence import FIRST_PAIRS, Step, decide, next_step
+from pytest_hwperf.stats.pairs.timetable import (
     PAIR_PLAN,
     REHEARSAL_PLAN,
     BlockPlan,

@@ -28,8 +28,8 @@ from benchmarks import tables
 from pytest_hwperf.loads.local import Times, drive
 from pytest_hwperf.records.markers import Load
 from pytest_hwperf.records.run import Served
-from pytest_hwperf.stats.loads import why_not_served
-from pytest_hwperf.stats.ranks import early_stopping, nearest_rank, rank_from_above
+from pytest_hwperf.stats.figures.ranks import early_stopping, nearest_rank, rank_from_above
+from pytest_hwperf.stats.service.loads import why_not_served
 
 CALL_S, SECONDS, QPS, WITHIN_MS, ROWS = 0.0005, 3.0, 500.0, 10.0, 8
 _LINE = re.compile(r"^ *([^:\n]+?) *: *([^\n]*?) *$", re.MULTILINE)

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks import tables
 from benchmarks.projects import RECORDING
-from pytest_hwperf.stats.change_points import change_points
+from pytest_hwperf.stats.stored.change_points import change_points
 
 Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Draw = Callable[[np.random.Generator, int], Values]

@@ -15,7 +15,7 @@ from itertools import product
 from random import Random
 
 from pytest_hwperf.records.markers import DEFAULT_MARGINS
-from pytest_hwperf.stats.exact import compare_accuracy
+from pytest_hwperf.stats.figures.exact import compare_accuracy
 
 BUILDS, TESTS, ALPHA = 4000, 50, 0.01
 EXAMPLES, FLIPPED = 2000, 120  # of each test; 6 % of its answers have changed

@@ -30,7 +30,7 @@ from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import COMMIT_DIGITS, Side
 from pytest_hwperf.records.text import named
-from pytest_hwperf.stats.changed_code import Xfails, xfails_of_file
+from pytest_hwperf.stats.causes.changed_code import Xfails, xfails_of_file
 
 _UNSEEN = "what these test files do themselves is not compared"
 _LARGEST = 10_000_000  # bytes of a test file

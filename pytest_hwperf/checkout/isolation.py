@@ -25,7 +25,7 @@ from pytest_hwperf.host.workdirs import PREFIX, private_folder
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.records.text import named, shell_word, visible
-from pytest_hwperf.stats.hypotheses import SIDES
+from pytest_hwperf.stats.pairs.hypotheses import SIDES
 
 Loaded = Mapping[Side, Sequence[str]]  # files of modules and libraries, links resolved
 

@@ -28,7 +28,7 @@ from pytest_hwperf.host.workdirs import PREFIX, private_folder
 from pytest_hwperf.records.errors import UsageProblem, WorkerError
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.records.text import named
-from pytest_hwperf.stats.hypotheses import SIDES
+from pytest_hwperf.stats.pairs.hypotheses import SIDES
 
 _BY_PYTHON = frozenset({MADE, APPENDED, PUT})
 _NONE = frozenset[str]()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pytest_hwperf.checkout.git import GitResult, git
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.text import shell_word, shortened
-from pytest_hwperf.stats.bisection import Commit, History
+from pytest_hwperf.stats.pairs.bisection import Commit, History
 
 _LONGEST = 1000  # characters of a revision; the names of files and folders, as which git keeps it, end far below
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # SHA-1, SHA-256

@@ -15,7 +15,7 @@ from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.source_files import SITES, is_of_tests, real_path
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.records.text import shell_word
-from pytest_hwperf.stats.changed_code import MODULE, Changes, Keys, Xfails, compared_code
+from pytest_hwperf.stats.causes.changed_code import MODULE, Changes, Keys, Xfails, compared_code
 
 PREFIXES = tuple(dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)))  # of environments of both sides
 _FINDER = re.compile(r"__editable___.+_finder")  # the module that setuptools writes for an editable install

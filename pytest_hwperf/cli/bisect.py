@@ -26,7 +26,7 @@ from pytest_hwperf.records.run import Estimate, replace
 from pytest_hwperf.records.text import named, visible
 from pytest_hwperf.records.units import counted, show_change_interval
 from pytest_hwperf.records.verdict import Policy
-from pytest_hwperf.stats import bisection
+from pytest_hwperf.stats.pairs import bisection
 from pytest_hwperf.stats.verdicts import explain, judge_comparison
 
 EXIT_CODES = {"found": output.OK, "no regression": output.FAILED, "inconclusive": output.INCONCLUSIVE}

@@ -18,9 +18,9 @@ from pytest_hwperf.records.run import Key, figure_of
 from pytest_hwperf.records.units import counted, plural, show, show_number, show_share
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.document import Listing, Titled
-from pytest_hwperf.stats import capacity, carbon
-from pytest_hwperf.stats.candidates import rows_of_call
-from pytest_hwperf.stats.capacity import Service
+from pytest_hwperf.stats.choice.candidates import rows_of_call
+from pytest_hwperf.stats.service import capacity, carbon
+from pytest_hwperf.stats.service.capacity import Service
 
 MILLION = 1e6
 _MEAN: Key = (MEDIAN_LATENCY[0], "mean")

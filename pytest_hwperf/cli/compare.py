@@ -12,10 +12,10 @@ from pytest_hwperf import __version__
 from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import read_data, read_requirements
-from pytest_hwperf.gate.load_target import headers_of
-from pytest_hwperf.gate.models import CompareSettings, MeasuredVersions, contender, measure_versions
+from pytest_hwperf.gate.models.compare import CompareSettings, MeasuredVersions, contender, measure_versions
+from pytest_hwperf.gate.models.requests import headers_of
+from pytest_hwperf.gate.models.targets import TargetKind, check_target, shown
 from pytest_hwperf.gate.result import Progress
-from pytest_hwperf.gate.targets import TargetKind, check_target, shown
 from pytest_hwperf.host.files import digest_of
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.progress import ProgressLine
@@ -25,8 +25,8 @@ from pytest_hwperf.records.metrics import ACCURACY, METRICS
 from pytest_hwperf.records.units import parse_rate
 from pytest_hwperf.records.verdict import Budget, Comparison, Policy
 from pytest_hwperf.reports.rollout import document_of, render
-from pytest_hwperf.stats.rollout import P95, Contender, Decision, decide, requirements_of
-from pytest_hwperf.stats.rollout_plan import RolloutFile, Rows, VersionRecord, plan_of
+from pytest_hwperf.stats.choice.rollout import P95, Contender, Decision, decide, requirements_of
+from pytest_hwperf.stats.choice.rollout_plan import RolloutFile, Rows, VersionRecord, plan_of
 from pytest_hwperf.stats.verdicts import explain, judge_comparison
 
 _WIDEST = 80

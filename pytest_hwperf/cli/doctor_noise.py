@@ -8,16 +8,16 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from pytest_hwperf.cli.output import clear_progress, progress_line
-from pytest_hwperf.gate.models import CompareSettings, SelfComparison, compare_with_itself
-from pytest_hwperf.gate.targets import MODEL, ROWS, rows
+from pytest_hwperf.gate.models.compare import CompareSettings, SelfComparison, compare_with_itself
+from pytest_hwperf.gate.models.targets import MODEL, ROWS, rows
 from pytest_hwperf.host import disturbance
 from pytest_hwperf.host.disturbance import Snapshot
 from pytest_hwperf.records.errors import HwperfError
 from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.units import counted, show, show_number
-from pytest_hwperf.stats.paired import MOST_PAIRS, pairs_needed
-from pytest_hwperf.stats.ranks import fewest_pairs
-from pytest_hwperf.stats.sequence import SCREEN_PAIRS, SHARES
+from pytest_hwperf.stats.figures.ranks import fewest_pairs
+from pytest_hwperf.stats.pairs.paired import MOST_PAIRS, pairs_needed
+from pytest_hwperf.stats.pairs.sequence import SCREEN_PAIRS, SHARES
 
 _STEADY = {"performance"}  # governors that leave the clock rate alone
 _BUSY_LOAD = 0.5  # running processes per core

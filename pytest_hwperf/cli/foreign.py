@@ -19,8 +19,8 @@ from pytest_hwperf.records.structs import Count, ForeignRecord, Size
 from pytest_hwperf.records.text import shortened
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.scenarios.profiles import parse_calls
-from pytest_hwperf.stats.estimates import REPORTED_CONFIDENCE, figures
-from pytest_hwperf.stats.explanations import profile_of, profiler_costs
+from pytest_hwperf.stats.causes.explanations import profile_of, profiler_costs
+from pytest_hwperf.stats.figures.estimates import REPORTED_CONFIDENCE, figures
 
 T = TypeVar("T")
 _LARGEST = 256 * 2**20  # bytes

@@ -19,8 +19,8 @@ from pytest_hwperf.records.units import counted, show_change_interval, show_inte
 from pytest_hwperf.reports import exports
 from pytest_hwperf.reports.document import Block, Code, Paragraph
 from pytest_hwperf.reports.html.page import check_installed, render_history
-from pytest_hwperf.stats.change_points import LevelChange
-from pytest_hwperf.stats.history import ALPHA, Annotation, Series, Trend, TrendFile, trend_of
+from pytest_hwperf.stats.stored.change_points import LevelChange
+from pytest_hwperf.stats.stored.history import ALPHA, Annotation, Series, Trend, TrendFile, trend_of
 from pytest_hwperf.stores.store import Store
 
 _LEVELS = "▁▂▃▄▅▆▇█"

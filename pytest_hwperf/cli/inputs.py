@@ -24,9 +24,17 @@ from pytest_hwperf.records.run import Estimate, Key
 from pytest_hwperf.records.structs import LARGEST
 from pytest_hwperf.records.units import EXPORT_UNITS, exported_name
 from pytest_hwperf.records.verdict import Budget
-from pytest_hwperf.stats.advice import STAGES
-from pytest_hwperf.stats.candidates import ACCURACY, MEMORY, Candidate, by_test, candidates_of, distinct, rows_of_call
-from pytest_hwperf.stats.estimates import pressure_of
+from pytest_hwperf.stats.choice.advice import STAGES
+from pytest_hwperf.stats.choice.candidates import (
+    ACCURACY,
+    MEMORY,
+    Candidate,
+    by_test,
+    candidates_of,
+    distinct,
+    rows_of_call,
+)
+from pytest_hwperf.stats.figures.estimates import pressure_of
 
 _LARGEST_ROWS = 2_000_000_000  # bytes, packed and unpacked
 _FORMS = "give an .npz with X and perhaps y, an .npy, or a .csv"

@@ -12,9 +12,9 @@ from typing import Any
 from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.gate import load as driver
-from pytest_hwperf.gate.load import run_by_processes, run_load
-from pytest_hwperf.gate.load_target import headers_of, requests_of, subject_of_target, warmed_up
+from pytest_hwperf.gate.models import load as driver
+from pytest_hwperf.gate.models.load import run_by_processes, run_load
+from pytest_hwperf.gate.models.requests import headers_of, requests_of, subject_of_target, warmed_up
 from pytest_hwperf.host.files import read_given
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.progress import ProgressLine, ticking
@@ -35,8 +35,8 @@ from pytest_hwperf.records.verdict import Budget, Judgement, Policy
 from pytest_hwperf.reports import json_file, terminal
 from pytest_hwperf.reports.document import Paragraph
 from pytest_hwperf.reports.table import Detail
-from pytest_hwperf.stats.estimates import figures
-from pytest_hwperf.stats.loads import bound_of
+from pytest_hwperf.stats.figures.estimates import figures
+from pytest_hwperf.stats.service.loads import bound_of
 from pytest_hwperf.stats.verdicts import judge
 
 

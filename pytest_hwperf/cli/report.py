@@ -21,9 +21,9 @@ from pytest_hwperf.reports.exports import Exported
 from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html import page
 from pytest_hwperf.reports.html.page import Reader, check_installed
-from pytest_hwperf.stats.history import Annotation, Series
 from pytest_hwperf.stats.merging import is_failed, merge_kinds, why_open
 from pytest_hwperf.stats.replay import recompute
+from pytest_hwperf.stats.stored.history import Annotation, Series
 from pytest_hwperf.stores.store import Store
 
 _WRITTEN: Mapping[str, Callable[[Report], bytes]] = {

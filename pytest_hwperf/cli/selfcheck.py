@@ -20,8 +20,8 @@ from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.units import counted, parse_rate, show, show_share
-from pytest_hwperf.stats.exact import share_interval
-from pytest_hwperf.stats.sequence import SHARES
+from pytest_hwperf.stats.figures.exact import share_interval
+from pytest_hwperf.stats.pairs.sequence import SHARES
 
 _LARGEST = 50_000_000  # bytes of a record
 

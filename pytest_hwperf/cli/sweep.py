@@ -13,9 +13,17 @@ from pytest_hwperf import registry
 from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.gate.models import save_rows
-from pytest_hwperf.gate.sweeps import ROUNDS, ModelAtPoints, SweepTools, Swept, memory_of, sweep_model, watch_machine
-from pytest_hwperf.gate.targets import check_target, find_module
+from pytest_hwperf.gate.models.compare import save_rows
+from pytest_hwperf.gate.models.sweeps import (
+    ROUNDS,
+    ModelAtPoints,
+    SweepTools,
+    Swept,
+    memory_of,
+    sweep_model,
+    watch_machine,
+)
+from pytest_hwperf.gate.models.targets import check_target, find_module
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.records.errors import UsageProblem
@@ -24,7 +32,7 @@ from pytest_hwperf.records.report import Goal, Sweep, SweepFile, SweepPoint
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.reports import plots
 from pytest_hwperf.reports.sweeps import document_of, notes_of
-from pytest_hwperf.stats.sweeps import row_of
+from pytest_hwperf.stats.choice.sweeps import row_of
 
 _LIMITS = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "throughput_min_sps", "memory_max_mb")
 _LARGEST = "largest"

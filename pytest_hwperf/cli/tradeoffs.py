@@ -12,7 +12,7 @@ from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import CandidateGroups, measured_in, read_candidates, read_requirements, run_pytest
 from pytest_hwperf.fleet.hosts import prices_of, read_hosts
-from pytest_hwperf.gate.models import RivalSettings, compare_rivals
+from pytest_hwperf.gate.models.compare import RivalSettings, compare_rivals
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.records import units
@@ -24,8 +24,8 @@ from pytest_hwperf.records.run import Estimate
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.reports.document import Listing, Paragraph, Titled
 from pytest_hwperf.reports.tradeoff_files import TradeoffsFile, table_of
-from pytest_hwperf.stats.advice import as_cheap, bottlenecks, matrix, on_hardware
-from pytest_hwperf.stats.candidates import (
+from pytest_hwperf.stats.choice.advice import as_cheap, bottlenecks, matrix, on_hardware
+from pytest_hwperf.stats.choice.candidates import (
     ALPHA,
     CONDITIONS,
     DIMENSIONS,
@@ -41,7 +41,15 @@ from pytest_hwperf.stats.candidates import (
     per_row,
     points_of,
 )
-from pytest_hwperf.stats.tradeoffs import USUAL_REFERENCE, WEIGHTS, Choice, best_by, choices_of, meets, parse_weights
+from pytest_hwperf.stats.choice.tradeoffs import (
+    USUAL_REFERENCE,
+    WEIGHTS,
+    Choice,
+    best_by,
+    choices_of,
+    meets,
+    parse_weights,
+)
 
 _TO_ITS_END = (0, 1)  # exit codes of pytest: all passed, some failed
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from pytest_hwperf.checkout.both import with_leftovers
 from pytest_hwperf.checkout.trees import Trees
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.records.units import reasons
-from pytest_hwperf.stats.changed_code import (
+from pytest_hwperf.stats.causes.changed_code import (
     EVERY_TEST,
     Changes,
     Split,
@@ -26,7 +26,7 @@ from pytest_hwperf.stats.changed_code import (
     watch_of,
     why_every_test,
 )
-from pytest_hwperf.stats.hypotheses import SIDES
+from pytest_hwperf.stats.pairs.hypotheses import SIDES
 
 _MOST_ROUNDS = 4  # of rehearsals by themselves, after which no test is left out
 

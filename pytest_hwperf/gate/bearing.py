@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.records.evidence import FixedSample, Hypothesis, Measurement, Side
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.metrics import CALL_FAILURES
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.hypotheses import SIDES, Questions, Rehearsal, processes_needed
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, Questions, Rehearsal, processes_needed
 
 _LOST = frozenset({"lost", "lost, logged", "no value"})  # kinds of reasons that name the side that was lost
 

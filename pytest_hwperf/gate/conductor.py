@@ -13,22 +13,22 @@ from random import Random
 from threading import Event
 from typing import Literal, TypeVar
 
-from pytest_hwperf.gate.holding import Holder
-from pytest_hwperf.gate.lockstep import Chance, PairTrace, Program, random_of, recorded, why_silent
-from pytest_hwperf.gate.parent import ParentLostError
+from pytest_hwperf.gate.pair.lockstep import Chance, PairTrace, Program, random_of, recorded, why_silent
+from pytest_hwperf.gate.pair.parent import ParentLostError
+from pytest_hwperf.gate.pair.run import Holder
+from pytest_hwperf.gate.pair.shared_imports import SharedImports
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.gate.schedule import GroupSchedule
-from pytest_hwperf.gate.shared_imports import SharedImports
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side, Stage
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.hypotheses import Facts
-from pytest_hwperf.stats.paired import is_ratio, pair_value
-from pytest_hwperf.stats.sequence import Step, decide, next_step
-from pytest_hwperf.stats.timetable import PAIR_PLAN, REHEARSAL_PLAN, BlockPlan, screen_plan, serial_plan
+from pytest_hwperf.stats.pairs.hypotheses import Facts
+from pytest_hwperf.stats.pairs.paired import is_ratio, pair_value
+from pytest_hwperf.stats.pairs.sequence import Step, decide, next_step
+from pytest_hwperf.stats.pairs.timetable import PAIR_PLAN, REHEARSAL_PLAN, BlockPlan, screen_plan, serial_plan
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped

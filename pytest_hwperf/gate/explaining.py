@@ -16,7 +16,7 @@ from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.profiles import ProfiledCalls, SampledCalls
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.explanations import (
+from pytest_hwperf.stats.causes.explanations import (
     MOST_OF_IT,
     explain_functions,
     explain_memory,
@@ -25,8 +25,8 @@ from pytest_hwperf.stats.explanations import (
     has_changed,
     unexplained,
 )
-from pytest_hwperf.stats.hypotheses import SIDES, Facts
-from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, Facts
+from pytest_hwperf.stats.pairs.sequence import decide
 
 REPEATS = 3  # profiles of each side, for their spread
 Explain = Literal["auto", "always", "never"]

@@ -18,7 +18,7 @@ from pytest_hwperf.gate.affected import Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.bearing import Bearing, calls_of, is_loss_of_candidate, lost_by_candidate
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.explaining import Explainer
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.gate.preparing import GateRequest, GateRun, part_installs, prepare
 from pytest_hwperf.gate.processes import BothSides, ProcessSampler, answers_of, time_limit
 from pytest_hwperf.gate.rehearsal import Rehearser, repeat_alarms
@@ -33,7 +33,7 @@ from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS
 from pytest_hwperf.records.run import Key, replace
 from pytest_hwperf.records.units import counted, reasons
-from pytest_hwperf.stats.hypotheses import (
+from pytest_hwperf.stats.pairs.hypotheses import (
     MeasuredTest,
     Questions,
     Reason,
@@ -42,8 +42,8 @@ from pytest_hwperf.stats.hypotheses import (
     seen_beside,
     unseeded_sizes,
 )
-from pytest_hwperf.stats.sequence import check_alpha, decide
-from pytest_hwperf.stats.timetable import completeness, more_time
+from pytest_hwperf.stats.pairs.sequence import check_alpha, decide
+from pytest_hwperf.stats.pairs.timetable import completeness, more_time
 
 _UNTOUCHED: Reason = ("equivalent", state("untouched"))
 _KEPT = 0.2  # of the gate's time, at the most, for an explanation

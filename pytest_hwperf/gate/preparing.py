@@ -18,7 +18,7 @@ from pytest_hwperf.gate.affected import Untouched, watches_of
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.gate.environments import Policy, environment_built, environment_with
 from pytest_hwperf.gate.explaining import Explain, Explainer
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.gate.processes import BothSides
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.result import Progress
@@ -35,8 +35,8 @@ from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.text import named
 from pytest_hwperf.records.units import show_change
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.changed_code import Xfails
-from pytest_hwperf.stats.hypotheses import SIDES, EnergySource, MeasuredTest, Questions
+from pytest_hwperf.stats.causes.changed_code import Xfails
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, EnergySource, MeasuredTest, Questions
 
 _NOTHING_TO_BUILD = (
     "The baseline has neither pyproject.toml nor setup.py, so that it cannot be installed: give the Python of an "

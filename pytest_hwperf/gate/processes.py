@@ -10,10 +10,10 @@ from random import Random
 from time import monotonic
 
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.lockstep import PairTrace
-from pytest_hwperf.gate.parent import Parent
+from pytest_hwperf.gate.pair.lockstep import PairTrace
+from pytest_hwperf.gate.pair.parent import Parent
+from pytest_hwperf.gate.pair.shared_imports import SharedImports
 from pytest_hwperf.gate.result import Progress
-from pytest_hwperf.gate.shared_imports import SharedImports
 from pytest_hwperf.host.launch import Command, Launched
 from pytest_hwperf.host.one_shot import Given, ask
 from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
@@ -30,10 +30,17 @@ from pytest_hwperf.records.evidence import (
 from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.units import counted
-from pytest_hwperf.stats.explanations import explained
-from pytest_hwperf.stats.hypotheses import FEWEST_PROCESSES, SIDES, PairedAnswers, Questions, is_open, processes_needed
-from pytest_hwperf.stats.sequence import decide
-from pytest_hwperf.stats.timetable import rounded_up
+from pytest_hwperf.stats.causes.explanations import explained
+from pytest_hwperf.stats.pairs.hypotheses import (
+    FEWEST_PROCESSES,
+    SIDES,
+    PairedAnswers,
+    Questions,
+    is_open,
+    processes_needed,
+)
+from pytest_hwperf.stats.pairs.sequence import decide
+from pytest_hwperf.stats.pairs.timetable import rounded_up
 
 _SHARE = 0.5  # of the time that is left, where pairs follow
 _LONGEST_REASON = 500  # characters that are kept of what a process says

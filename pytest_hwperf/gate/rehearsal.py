@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import FixedSample, Side
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import Values, replace
-from pytest_hwperf.stats.exact import can_part, compare_accuracy, compare_exact, is_worse_in_all
-from pytest_hwperf.stats.hypotheses import SIDES, Questions, Reason, SideOutcome, collection_error
-from pytest_hwperf.stats.timetable import more_time, seconds_needed_from_rehearsal
+from pytest_hwperf.stats.figures.exact import can_part, compare_accuracy, compare_exact, is_worse_in_all
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, Questions, Reason, SideOutcome, collection_error
+from pytest_hwperf.stats.pairs.timetable import more_time, seconds_needed_from_rehearsal
 
 _SLOWER = 6  # times: two processes that only share the processors do not slow each other down as much
 _NAMED = 3  # tests that are named in a sentence about all of them

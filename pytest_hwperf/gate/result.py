@@ -8,9 +8,9 @@ from typing import Literal
 from pytest_hwperf.records.evidence import Gate, Measurement, Stage
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import baseline_code
-from pytest_hwperf.stats.changed_code import Xfails, is_expected
-from pytest_hwperf.stats.hypotheses import PairedAnswers
-from pytest_hwperf.stats.timetable import Completeness
+from pytest_hwperf.stats.causes.changed_code import Xfails, is_expected
+from pytest_hwperf.stats.pairs.hypotheses import PairedAnswers
+from pytest_hwperf.stats.pairs.timetable import Completeness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,22 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from statistics import median
 
-from pytest_hwperf.gate.interleaving import ENERGY_WINDOW_S
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.interleaving import ENERGY_WINDOW_S
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.records.units import counted
-from pytest_hwperf.stats.paired import least_calls
-from pytest_hwperf.stats.sequence import LONG_SCREEN, SCREEN_PAIRS, next_step
-from pytest_hwperf.stats.timetable import REHEARSAL_PLAN, RESERVE, BlockPlan, CallTimes, TestTime, Timetable, rounded_up
+from pytest_hwperf.stats.pairs.paired import least_calls
+from pytest_hwperf.stats.pairs.sequence import LONG_SCREEN, SCREEN_PAIRS, next_step
+from pytest_hwperf.stats.pairs.timetable import (
+    REHEARSAL_PLAN,
+    RESERVE,
+    BlockPlan,
+    CallTimes,
+    TestTime,
+    Timetable,
+    rounded_up,
+)
 
 _SHORTEST_S = 1e-9  # that a call takes
 _TWICE = 2  # as many processes of each side, where one side is alive at a time, as in its rehearsal

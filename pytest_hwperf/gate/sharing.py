@@ -6,13 +6,13 @@ from pathlib import Path
 
 from pytest_hwperf.checkout.sharing import Found, Used, missing_files, shareable, with_shared
 from pytest_hwperf.checkout.trees import Trees, sharing
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.text import named
-from pytest_hwperf.stats.hypotheses import collection_error
+from pytest_hwperf.stats.pairs.hypotheses import collection_error
 
 AUTO, NONE = "auto", "none"  # instead of a glob of --hwperf-share
 _REPEATS = 3  # rehearsals at most after the first: a model may name further files

@@ -20,7 +20,7 @@ from pytest_hwperf.host.clocks import has_children, used_by_ended
 from pytest_hwperf.host.opened_files import IMPORTING, callers
 from pytest_hwperf.host.source_files import is_own, loaded_modules
 from pytest_hwperf.host.tracing import AFFECTED
-from pytest_hwperf.stats.changed_code import EVERY_TEST, MODULE, Usage, Watch, key_of
+from pytest_hwperf.stats.causes.changed_code import EVERY_TEST, MODULE, Usage, Watch, key_of
 
 _OPENED, _OVERFLOW = 0x20, 0x4000
 _EVENT = struct.Struct("iIII")  # descriptor of the watch, mask, cookie, length of a name

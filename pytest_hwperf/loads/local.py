@@ -16,7 +16,7 @@ from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.markers import LONGEST_S, Load
 from pytest_hwperf.records.messages import Remark, Statement
 from pytest_hwperf.records.run import OF_A_LOAD, Sample, Served, Values, replace
-from pytest_hwperf.stats.loads import rates, why_degrading, why_not_served, why_slower, why_unsteady, why_unsure
+from pytest_hwperf.stats.service.loads import rates, why_degrading, why_not_served, why_slower, why_unsteady, why_unsure
 
 if TYPE_CHECKING:
     import asyncio

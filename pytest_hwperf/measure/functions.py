@@ -24,7 +24,7 @@ from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.profiles import SampledCalls, SampledFunction
 from pytest_hwperf.records.text import visible
-from pytest_hwperf.stats.changed_code import UNREADABLE, digest_of
+from pytest_hwperf.stats.causes.changed_code import UNREADABLE, digest_of
 
 _LONGEST_NAME = 200  # characters
 _DEEPEST = 100  # frames that are kept of a stack, the outermost

@@ -18,8 +18,8 @@ from pytest_hwperf.records.messages import Remark, Statement, said, state
 from pytest_hwperf.records.metrics import METRICS, Spread
 from pytest_hwperf.records.run import Reading, Sample, Values, replace
 from pytest_hwperf.records.units import show_interval, show_number
-from pytest_hwperf.stats.leaks import Growth, growth, is_leak, least
-from pytest_hwperf.stats.loads import why_drifting
+from pytest_hwperf.stats.figures.leaks import Growth, growth, is_leak, least
+from pytest_hwperf.stats.service.loads import why_drifting
 
 CLOCK = "perf_counter"
 

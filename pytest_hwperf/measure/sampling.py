@@ -1,4 +1,4 @@
-"""Time calls: warm up until steady, then windows of calls until `stats/estimates.py` says enough."""
+"""Time calls: warm up until steady, then windows of calls until `stats/figures/estimates.py` says enough."""
 
 import math
 from array import array

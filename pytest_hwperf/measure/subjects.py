@@ -27,8 +27,8 @@ from pytest_hwperf.records.contracts import CallStage, Predictions, Scenario
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.profiles import OperatorProfile, Peaks, ProfiledCalls, Roofline, Work
-from pytest_hwperf.stats.explanations import profile_of
-from pytest_hwperf.stats.roofline import roofline_of
+from pytest_hwperf.stats.causes.explanations import profile_of
+from pytest_hwperf.stats.causes.roofline import roofline_of
 
 ORIGINAL = "sklearn_fp32"  # the scenario that knows the user's own call of a fitted estimator
 CALL = "model.predict(X)"  # that call, which is the reference of all scenarios of the estimator

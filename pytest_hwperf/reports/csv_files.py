@@ -25,8 +25,8 @@ from pytest_hwperf.records.text import spreadsheet_cell
 from pytest_hwperf.records.units import EXPORT_UNITS, counted, exported_name
 from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports.rows import IN_PAIRS, metric_of, sorted_keys
-from pytest_hwperf.stats.estimates import estimate, middle
-from pytest_hwperf.stats.ranks import Changes, changes_of, cohens_d, decisive
+from pytest_hwperf.stats.figures.estimates import estimate, middle
+from pytest_hwperf.stats.figures.ranks import Changes, changes_of, cohens_d, decisive
 
 Cell: TypeAlias = str | float | None  # None is missing
 Cells: TypeAlias = Sequence[Cell]

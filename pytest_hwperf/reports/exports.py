@@ -17,8 +17,8 @@ from pytest_hwperf.records.units import EXPORT_UNITS, counted, exported_name, sh
 from pytest_hwperf.records.verdict import Budget, Judgement
 from pytest_hwperf.reports.csv_files import Cells, file_of
 from pytest_hwperf.reports.rows import benchmark_of, metric_of
-from pytest_hwperf.stats.history import Series
-from pytest_hwperf.stats.sweeps import Stats
+from pytest_hwperf.stats.choice.sweeps import Stats
+from pytest_hwperf.stats.stored.history import Series
 
 _UNITS = {"ms": "ms", "mb": "MB", "mj": "mJ", "mg": "mg", "per_s": "1/s", "": "1"}  # as a person writes them
 

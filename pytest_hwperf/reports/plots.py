@@ -11,8 +11,8 @@ from pytest_hwperf.records.report import Report, Sweep, SweepRow
 from pytest_hwperf.records.run import Estimate, Key, figure_of
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import show
-from pytest_hwperf.stats.candidates import ACCURACY, MEMORY, Candidate, per_row
-from pytest_hwperf.stats.tradeoffs import Choice, measured_together
+from pytest_hwperf.stats.choice.candidates import ACCURACY, MEMORY, Candidate, per_row
+from pytest_hwperf.stats.choice.tradeoffs import Choice, measured_together
 
 _PANELS: tuple[tuple[str, tuple[Key, ...]], ...] = (
     ("latency", (("latency", "p50"), ("latency", "p95"))),

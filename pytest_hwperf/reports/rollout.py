@@ -10,9 +10,9 @@ from pytest_hwperf.records.text import shell_line
 from pytest_hwperf.records.verdict import Comparison
 from pytest_hwperf.reports.document import Block, Code, Grid, Paragraph, Title, as_markdown
 from pytest_hwperf.reports.rows import Tone
-from pytest_hwperf.stats.rollout import Contender, Outcome, Reason, Requests
-from pytest_hwperf.stats.rollout_plan import POWER, Limit, Plan, RolloutFile, VersionRecord, Watched
-from pytest_hwperf.stats.tradeoffs import Requirement
+from pytest_hwperf.stats.choice.rollout import Contender, Outcome, Reason, Requests
+from pytest_hwperf.stats.choice.rollout_plan import POWER, Limit, Plan, RolloutFile, VersionRecord, Watched
+from pytest_hwperf.stats.choice.tradeoffs import Requirement
 
 _DIGITS = 12  # of a digest
 _TONES: Mapping[Outcome, Tone] = {"go": "good", "no-go": "bad", "inconclusive": "doubtful"}

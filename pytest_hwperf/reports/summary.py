@@ -22,7 +22,7 @@ from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison, Com
 from pytest_hwperf.reports import rows
 from pytest_hwperf.reports.rows import TOLD, Row
 from pytest_hwperf.reports.table import ALARMS, Family, Footnotes, Line, Note, families, marked
-from pytest_hwperf.stats.advice import tightest
+from pytest_hwperf.stats.choice.advice import tightest
 
 HEADS = ("test", "baseline", "p50", "× fastest", "change", "tightest budget", "left")
 _EMPTY = ("",) * (len(HEADS) - 1)

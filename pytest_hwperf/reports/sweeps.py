@@ -7,7 +7,7 @@ from pytest_hwperf.records.report import Best, Goal, Sweep, SweepRow
 from pytest_hwperf.records.run import figure_of
 from pytest_hwperf.records.units import counted, show, show_interval, show_limit, show_measured
 from pytest_hwperf.reports.document import Block, Grid, Paragraph
-from pytest_hwperf.stats.sweeps import SHOWN
+from pytest_hwperf.stats.choice.sweeps import SHOWN
 
 _GOALS: Mapping[Goal, str] = {
     "latency": "lowest latency",

@@ -26,9 +26,18 @@ from pytest_hwperf.records.units import EXPORT_UNITS, exported_name
 from pytest_hwperf.records.verdict import BudgetOutcome, Comparison, Judgement
 from pytest_hwperf.reports.csv_files import Cell, Cells, conditions_of, figure_cells, file_of
 from pytest_hwperf.reports.rows import metric_of
-from pytest_hwperf.stats.advice import STAGES, OnHardware, on_hardware, tightest
-from pytest_hwperf.stats.candidates import ACCURACY, DIMENSIONS, MEMORY, Candidate, per_row
-from pytest_hwperf.stats.tradeoffs import Choice, Ranked, Score, best_by, composite, measured_together, meets, not_below
+from pytest_hwperf.stats.choice.advice import STAGES, OnHardware, on_hardware, tightest
+from pytest_hwperf.stats.choice.candidates import ACCURACY, DIMENSIONS, MEMORY, Candidate, per_row
+from pytest_hwperf.stats.choice.tradeoffs import (
+    Choice,
+    Ranked,
+    Score,
+    best_by,
+    composite,
+    measured_together,
+    meets,
+    not_below,
+)
 
 _FIGURES: Sequence[Key] = (
     *(ACCURACY, (metrics.WORST_CLASS, "mean"), (metrics.BALANCED_ACCURACY, "mean"), MEDIAN_LATENCY, ("latency", "p95")),

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.profiles import Graph, GraphNode, Tensor, Work
 from pytest_hwperf.scenarios.own_call import ESTIMATOR_ERRORS
-from pytest_hwperf.stats.roofline import count_work
+from pytest_hwperf.stats.causes.roofline import count_work
 
 PROVIDER = "CPUExecutionProvider"
 _DISTRIBUTIONS = ("onnxruntime-gpu", "onnxruntime")  # the former is often installed over the latter

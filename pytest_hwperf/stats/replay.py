@@ -10,11 +10,11 @@ from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Run
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.verdict import Budget, Comparison, Judgement, Policy, Verdict
-from pytest_hwperf.stats.estimates import figures
-from pytest_hwperf.stats.explanations import explained
-from pytest_hwperf.stats.paired import is_ratio, pair_value
-from pytest_hwperf.stats.sequence import decide
-from pytest_hwperf.stats.sweeps import row_of, sweep_of
+from pytest_hwperf.stats.causes.explanations import explained
+from pytest_hwperf.stats.choice.sweeps import row_of, sweep_of
+from pytest_hwperf.stats.figures.estimates import figures
+from pytest_hwperf.stats.pairs.paired import is_ratio, pair_value
+from pytest_hwperf.stats.pairs.sequence import decide
 from pytest_hwperf.stats.verdicts import judge_budget, judge_comparison
 
 _Key = tuple[str, Measurement, str, str]  # kind of machine, measurement, metric and statistic

@@ -16,8 +16,8 @@ from pytest_hwperf.records.units import (
     show_move,
 )
 from pytest_hwperf.records.verdict import Budget, BudgetOutcome, Comparison, Policy, Verdict
-from pytest_hwperf.stats.estimates import REPORTED_CONFIDENCE, clear_of, needed_for_bound, voids
-from pytest_hwperf.stats.ranks import quantile
+from pytest_hwperf.stats.figures.estimates import REPORTED_CONFIDENCE, clear_of, needed_for_bound, voids
+from pytest_hwperf.stats.figures.ranks import quantile
 
 MOST_RETRIES = 5  # fresh processes: 2^-5 is below the 5 % of a one-sided limit
 

@@ -12,7 +12,7 @@ from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import SerialisationError, StoreError
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Machine, StoredRun
-from pytest_hwperf.stats.history import Annotation, Series, series_of
+from pytest_hwperf.stats.stored.history import Annotation, Series, series_of
 from pytest_hwperf.stores.baseline_folder import (
     BaselineFolder,
     Runs,

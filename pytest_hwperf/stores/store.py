@@ -7,7 +7,7 @@ from typing import Protocol
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Machine, StoredRun
-from pytest_hwperf.stats.history import Annotation, Series
+from pytest_hwperf.stats.stored.history import Annotation, Series
 from pytest_hwperf.stores.location import why_no_name
 
 KEEP = 20  # newest accepted runs of a test on a machine that are compared with

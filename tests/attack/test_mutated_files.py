@@ -22,9 +22,9 @@ from pytest_hwperf.records.report import ReportFile, ReportPart
 from pytest_hwperf.records.run import Run, StoredRun, replace
 from pytest_hwperf.records.verdict import Judgement, Margin, Policy
 from pytest_hwperf.reports import csv_files, json_file, terminal
-from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.figures.estimates import figures
 from pytest_hwperf.stats.replay import recompute
-from pytest_hwperf.stats.stored import Criteria, Stored, compare_with_stored, stored_run_of
+from pytest_hwperf.stats.stored.compare import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.stats.verdicts import judge
 from pytest_hwperf.stores.baseline_folder import parse, place
 from pytest_hwperf.stores.signed_lines import sign

@@ -8,7 +8,7 @@ import pytest
 from pytest_hwperf.checkout import trees as trees_module
 from pytest_hwperf.checkout.both import with_leftovers
 from pytest_hwperf.checkout.trees import Tree, Trees, changes_between
-from pytest_hwperf.stats.changed_code import MODULE, Changes
+from pytest_hwperf.stats.causes.changed_code import MODULE, Changes
 
 BOTH = {"same.py": "x = 1\n", "data/same.bin": "00", "link/kept.txt": "kept"}
 

@@ -15,7 +15,7 @@ from pytest_hwperf.cli import USAGE, baseline, main
 from pytest_hwperf.cli.output import FAILED, OK
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.run import StoredRun
-from pytest_hwperf.stats.history import Annotation
+from pytest_hwperf.stats.stored.history import Annotation
 from pytest_hwperf.stores.json_files import JsonStore
 from pytest_hwperf.stores.sql.store import SqlStore
 

@@ -23,7 +23,7 @@ from pytest_hwperf.records.evidence import Evidence, Gate
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Judgement, Policy, uncompared
-from pytest_hwperf.stats.bisection import BisectionFile, BisectionQuestion, Suspect
+from pytest_hwperf.stats.pairs.bisection import BisectionFile, BisectionQuestion, Suspect
 from pytest_hwperf.stats.verdicts import judge
 
 FOUND, NO_REGRESSION, INCONCLUSIVE = 0, 1, 3

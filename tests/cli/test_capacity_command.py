@@ -13,7 +13,7 @@ from pytest_hwperf.records.messages import said as said_of_it
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports.json_file import render
-from pytest_hwperf.stats.capacity import CapacityPlan, ModelsPlan
+from pytest_hwperf.stats.service.capacity import CapacityPlan, ModelsPlan
 
 SAMPLES = (
     fake.sample(values=[1e-3, 3e-3]),

@@ -24,7 +24,7 @@ from pytest_hwperf.cli.compare import exit_code
 from pytest_hwperf.cli.inputs import read_data
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.models import RivalSettings, compare_rivals
+from pytest_hwperf.gate.models.compare import RivalSettings, compare_rivals
 from pytest_hwperf.records.codec import from_file
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence, Measurement, Pair, Side
@@ -32,10 +32,10 @@ from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, uncompared
 from pytest_hwperf.scenarios.onnx_file import compared_file
-from pytest_hwperf.stats.rollout import decide
-from pytest_hwperf.stats.rollout_plan import RolloutFile, VersionRecord
-from pytest_hwperf.stats.sequence import next_step
-from pytest_hwperf.stats.timetable import BlockPlan
+from pytest_hwperf.stats.choice.rollout import decide
+from pytest_hwperf.stats.choice.rollout_plan import RolloutFile, VersionRecord
+from pytest_hwperf.stats.pairs.sequence import next_step
+from pytest_hwperf.stats.pairs.timetable import BlockPlan
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 COLUMNS = 64
@@ -44,7 +44,7 @@ CHANGE = estimate(0.01, -0.02, 0.05, 14)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", partial(Conductor, plan=QUICK))
+    monkeypatch.setattr("pytest_hwperf.gate.models.compare.Conductor", partial(Conductor, plan=QUICK))
     monkeypatch.chdir(tmp_path)
 
 

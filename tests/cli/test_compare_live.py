@@ -26,9 +26,9 @@ from pytest_hwperf.cli import INTERRUPTED, USAGE, main
 from pytest_hwperf.cli.doctor_noise import listen
 from pytest_hwperf.cli.output import FAILED, OK
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.model_worker import subject_of
+from pytest_hwperf.gate.models.worker import subject_of
 from pytest_hwperf.host.worker_protocol import ModelSpec
-from pytest_hwperf.stats.timetable import BlockPlan
+from pytest_hwperf.stats.pairs.timetable import BlockPlan
 
 pytestmark = pytest.mark.live
 
@@ -58,7 +58,7 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ModelSpec]
         reported.extend(command.model for command in given["commands"].values())
         return Conductor(**given, plan=QUICK)
 
-    monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", noted)
+    monkeypatch.setattr("pytest_hwperf.gate.models.compare.Conductor", noted)
     monkeypatch.chdir(tmp_path)
     return reported
 
@@ -126,7 +126,9 @@ def test_the_built_in_model_is_measured_without_the_folder(trap: Path, monkeypat
     """
     readings = count()
     monkeypatch.setattr(Conductor, "conduct", repeated_pairs.conduct)
-    monkeypatch.setattr("pytest_hwperf.gate.models.monotonic", lambda: monotonic() + 1000 * (next(readings) > 2))
+    monkeypatch.setattr(
+        "pytest_hwperf.gate.models.compare.monotonic", lambda: monotonic() + 1000 * (next(readings) > 2)
+    )
     noise = listen(600.0)
     assert "" == noise.reason
     assert 6 == noise.pairs

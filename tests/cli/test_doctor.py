@@ -23,7 +23,7 @@ from pytest_hwperf.cli import doctor
 from pytest_hwperf.cli.doctor import Probes, keep_peaks, open_source, parse_required, read_call_clock, run
 from pytest_hwperf.cli.doctor_noise import Noise, noise_of
 from pytest_hwperf.cli.output import FAILED, OK
-from pytest_hwperf.gate.models import CompareSettings, SelfComparison
+from pytest_hwperf.gate.models.compare import CompareSettings, SelfComparison
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.clocks import ClockPrecision
 from pytest_hwperf.host.disturbance import SystemState

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from pytest_hwperf.cli.doctor_noise import PairsNeeded, noise_of, read_noise, read_threads, render_noise
-from pytest_hwperf.gate.models import SelfComparison
+from pytest_hwperf.gate.models.compare import SelfComparison
 from pytest_hwperf.host.disturbance import MachineCpuTime, Snapshot
 from pytest_hwperf.records.errors import WorkerError
 

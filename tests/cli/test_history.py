@@ -19,7 +19,7 @@ from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.reports import exports
 from pytest_hwperf.reports.document import as_text
 from pytest_hwperf.reports.html import page
-from pytest_hwperf.stats.history import trend_of
+from pytest_hwperf.stats.stored.history import trend_of
 from pytest_hwperf.stores.json_files import JsonStore
 
 HISTORY = ["history", "--store=json:.hwperf"]

@@ -39,7 +39,7 @@ def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", np.zeros((8, 2)))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("pytest_hwperf.gate.load_target._WARM_UP_S", 0.02)
+    monkeypatch.setattr("pytest_hwperf.gate.models.requests._WARM_UP_S", 0.02)
 
 
 def test_every_kind_of_load_is_shown_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from fakes.onnx_models import save_onnx
 from pytest_hwperf.cli import INTERRUPTED, USAGE, main, sweep
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.cli.sweep import exit_code
-from pytest_hwperf.gate import sweeps
+from pytest_hwperf.gate.models import sweeps
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
@@ -23,7 +23,7 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import SweepFile, SweepPoint, SweepRow
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Budget
-from pytest_hwperf.stats.sweeps import row_of, sweep_of
+from pytest_hwperf.stats.choice.sweeps import row_of, sweep_of
 
 QUICK = ["--time=0.012", "--energy=off", "--seed=3"]
 P95 = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)

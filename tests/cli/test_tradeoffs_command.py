@@ -17,7 +17,7 @@ from pytest_hwperf.cli import main, tradeoffs
 from pytest_hwperf.cli.inputs import Session
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK, USAGE
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.models import RivalSettings
+from pytest_hwperf.gate.models.compare import RivalSettings
 from pytest_hwperf.records.codec import from_file
 from pytest_hwperf.records.evidence import Evidence, Gate, Measurement
 from pytest_hwperf.records.markers import DEFAULT_MARGINS

@@ -8,7 +8,7 @@ from fakes import records as fake
 
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Estimate
-from pytest_hwperf.stats.candidates import ACCURACY, DIMENSIONS, MEMORY, Candidate
+from pytest_hwperf.stats.choice.candidates import ACCURACY, DIMENSIONS, MEMORY, Candidate
 
 
 def near(value: float, noise: float = 0.0) -> Estimate:

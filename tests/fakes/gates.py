@@ -22,9 +22,9 @@ from pytest_hwperf.records.metrics import METRICS, Better, Scale
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Budget, Judgement, Margin, Policy
-from pytest_hwperf.stats.estimates import figures
-from pytest_hwperf.stats.paired import pair_value
-from pytest_hwperf.stats.sequence import decide, next_step
+from pytest_hwperf.stats.figures.estimates import figures
+from pytest_hwperf.stats.pairs.paired import pair_value
+from pytest_hwperf.stats.pairs.sequence import decide, next_step
 from pytest_hwperf.stats.verdicts import judge
 
 LATENCY = Margin(metric="latency", statistic="p50", size=0.02)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from fakes import records as fake
 
 from pytest_hwperf.records.metrics import Better
-from pytest_hwperf.stats.history import Annotation, PastValue, Series
+from pytest_hwperf.stats.stored.history import Annotation, PastValue, Series
 
 STEP = 20  # runs before and after the change
 

@@ -12,7 +12,7 @@ from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.records.evidence import Evidence, Observation, Pair
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.sequence import Step, next_step
+from pytest_hwperf.stats.pairs.sequence import Step, next_step
 
 
 def conduct(self: Conductor, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:

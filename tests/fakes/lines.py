@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pytest_hwperf.gate.channel import (
+from pytest_hwperf.gate.pair.channel import (
     AskEnergy,
     AskExact,
     BlockTimes,
@@ -28,7 +28,7 @@ from pytest_hwperf.gate.channel import (
 )
 from pytest_hwperf.records.evidence import EnergyWindow
 from pytest_hwperf.records.run import Sample
-from pytest_hwperf.stats.hypotheses import Facts, Recorded, SideOutcome
+from pytest_hwperf.stats.pairs.hypotheses import Facts, Recorded, SideOutcome
 
 Taken = Callable[[int], int]  # number of a call, from 0 → its nanoseconds
 

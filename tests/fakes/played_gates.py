@@ -7,13 +7,13 @@ import pytest
 from fakes.instant_pairs import played_pair
 
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.lockstep import PairTrace
-from pytest_hwperf.gate.shared_imports import SharedImports
+from pytest_hwperf.gate.pair.lockstep import PairTrace
+from pytest_hwperf.gate.pair.shared_imports import SharedImports
 from pytest_hwperf.records.evidence import Evidence, Measurement, Side
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.hypotheses import SIDES, Facts, SideOutcome
-from pytest_hwperf.stats.sequence import next_step
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, Facts, SideOutcome
+from pytest_hwperf.stats.pairs.sequence import next_step
 
 
 def play(monkeypatch: pytest.MonkeyPatch, *, slower: str = "no such test", is_late: bool = False, **shown: Any) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Evidence, Measurement, Side
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.run import Sample, Values, replace
-from pytest_hwperf.stats.hypotheses import SIDES, Facts, SideOutcome
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, Facts, SideOutcome
 
 Ending = Callable[[Conductor, Evidence, Statement | None], Evidence]  # what becomes of the evidence that is asked for
 Right = Callable[[Side], Values]  # which examples one process of a side gets right

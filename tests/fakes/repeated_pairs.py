@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Evidence
 from pytest_hwperf.records.messages import Statement
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.sequence import next_step
+from pytest_hwperf.stats.pairs.sequence import next_step
 
 
 def conduct(self: Conductor, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:

@@ -13,7 +13,7 @@ from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.evidence import Gate
 from pytest_hwperf.records.report import Report, ReportFile
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.timetable import BlockPlan
+from pytest_hwperf.stats.pairs.timetable import BlockPlan
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 REHEARSED = "-pfakes.instant_pairs"  # no pair is begun: only what the rehearsal has found is said

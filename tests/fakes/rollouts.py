@@ -6,9 +6,9 @@ from pytest_hwperf.records.evidence import Evidence, Gate
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import Estimate, Figure
 from pytest_hwperf.records.verdict import Budget, Comparison, ComparisonOutcome, Margin
-from pytest_hwperf.stats.exact import compare_accuracy
-from pytest_hwperf.stats.rollout import Contender, Requests, decide, requirements_of
-from pytest_hwperf.stats.rollout_plan import RolloutFile, Rows, VersionRecord, plan_of
+from pytest_hwperf.stats.choice.rollout import Contender, Requests, decide, requirements_of
+from pytest_hwperf.stats.choice.rollout_plan import RolloutFile, Rows, VersionRecord, plan_of
+from pytest_hwperf.stats.figures.exact import compare_accuracy
 
 ACCURACY = ("accuracy", "mean")
 SHA = {"old.onnx": "1" * 64, "new.onnx": "2" * 64}

@@ -21,13 +21,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
-from pytest_hwperf.gate.channel import Ended, Ready
-from pytest_hwperf.gate.turns import Turns
+from pytest_hwperf.gate.pair.channel import Ended, Ready
+from pytest_hwperf.gate.pair.turns import Turns
 from pytest_hwperf.host.pinning import processors
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.records.evidence import EnergyWindow
 from pytest_hwperf.records.run import Sample
-from pytest_hwperf.stats.hypotheses import SideOutcome
+from pytest_hwperf.stats.pairs.hypotheses import SideOutcome
 
 
 class Scripted:

@@ -9,9 +9,9 @@ from pytest_hwperf.records.evidence import Gate
 from pytest_hwperf.records.report import Report, Shard
 from pytest_hwperf.records.run import Machine, replace
 from pytest_hwperf.records.verdict import Judgement, Policy
-from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.figures.estimates import figures
 from pytest_hwperf.stats.merging import assigned
-from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.pairs.sequence import decide
 from pytest_hwperf.stats.verdicts import judge
 
 ALPHA, OF = 0.01, 3

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.affected import Untouched, untouched_tests, watches_of
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.records.evidence import Measurement, Side
-from pytest_hwperf.stats.changed_code import Changes, Usage
-from pytest_hwperf.stats.hypotheses import SIDES, SideOutcome
+from pytest_hwperf.stats.causes.changed_code import Changes, Usage
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, SideOutcome
 
 A, B, C = "tests/test_a.py::test_a", "tests/test_b.py::test_b", "tests/test_b.py::test_c"
 PASSED, FAILED = SideOutcome(outcome="passed"), SideOutcome(outcome="failed")

@@ -6,14 +6,14 @@ from typing import Any, Self, cast
 
 import pytest
 
-from pytest_hwperf.gate.parent import ParentLostError
+from pytest_hwperf.gate.pair.parent import ParentLostError
 from pytest_hwperf.gate.processes import BothSides
 from pytest_hwperf.host.launch import Command, Launched
 from pytest_hwperf.host.one_shot import Given, launched
 from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.evidence import Measurement, Side
-from pytest_hwperf.stats.hypotheses import SIDES
+from pytest_hwperf.stats.pairs.hypotheses import SIDES
 
 NODE = "test_it.py::test_a"
 ANSWER = WorkerResult(values={}, reasons={}, notes=[], runs=[])

@@ -8,16 +8,16 @@ import pytest
 from fakes import gates
 
 from pytest_hwperf.gate.bearing import Bearing, lost_by_candidate
-from pytest_hwperf.gate.channel import WorkerLostError
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.interleaving import Interleaving
-from pytest_hwperf.gate.lockstep import PairTrace, Program
+from pytest_hwperf.gate.pair.channel import WorkerLostError
+from pytest_hwperf.gate.pair.interleaving import Interleaving
+from pytest_hwperf.gate.pair.lockstep import PairTrace, Program
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.records.evidence import Assignment, Evidence, Measurement, Side
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.metrics import CALL_FAILURES
-from pytest_hwperf.stats.hypotheses import SIDES, Facts, Questions, SideOutcome
-from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, Facts, Questions, SideOutcome
+from pytest_hwperf.stats.pairs.sequence import decide
 
 NODE = "t.py::one"
 HERE = Measurement(test=NODE, label="warm")

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.gate.channel import (
+from pytest_hwperf.gate.pair.channel import (
     AskEnergy,
     AskExact,
     BlockTimes,
@@ -42,7 +42,7 @@ from pytest_hwperf.host.launch import Launched, sockets
 from pytest_hwperf.host.worker_protocol import PROTOCOL
 from pytest_hwperf.records.errors import SerialisationError, WorkerError
 from pytest_hwperf.records.evidence import EnergyWindow, Side
-from pytest_hwperf.stats.hypotheses import Facts, Recorded, SideOutcome
+from pytest_hwperf.stats.pairs.hypotheses import Facts, Recorded, SideOutcome
 
 
 def launched(code: int | None = None, log: Path = Path("unused")) -> Launched:
@@ -65,7 +65,7 @@ def hello(side: Side = "baseline", protocol: int = PROTOCOL) -> bytes:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look often whether a process lives."""
     for name in ("_SLICE_S", "_EXIT_S"):
-        monkeypatch.setattr(f"pytest_hwperf.gate.channel.{name}", 0.01)
+        monkeypatch.setattr(f"pytest_hwperf.gate.pair.channel.{name}", 0.01)
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_a_process_that_takes_no_message_is_given_up(
     pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that is stopped: what is sent to it fills its socket, which nobody empties."""
-    monkeypatch.setattr("pytest_hwperf.gate.channel._SEND_S", 0.2)
+    monkeypatch.setattr("pytest_hwperf.gate.pair.channel._SEND_S", 0.2)
     line = Connection(pair[0], launched(), "baseline")
     with pytest.raises(WorkerLostError, match=r"baseline: took no message for 0\.2 s"):
         line.send(Select(nodes=("x" * 1000,) * 10_000))

@@ -23,9 +23,9 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pa
 from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.hypotheses import SIDES
-from pytest_hwperf.stats.sequence import Step, decide
-from pytest_hwperf.stats.timetable import BlockPlan
+from pytest_hwperf.stats.pairs.hypotheses import SIDES
+from pytest_hwperf.stats.pairs.sequence import Step, decide
+from pytest_hwperf.stats.pairs.timetable import BlockPlan
 
 pytestmark = pytest.mark.live
 
@@ -42,7 +42,7 @@ Make = Callable[..., Conductor]
 @pytest.fixture(autouse=True, scope="module")
 def _forked() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pytest_hwperf.gate.holding.launch", forked.launch)
+        patch.setattr("pytest_hwperf.gate.pair.run.launch", forked.launch)
         yield
 
 
@@ -235,7 +235,7 @@ def test_two_real_pairs_at_once_are_those_of_one_after_the_other(conductor: Make
 
 def test_pairs_with_hard_ends_are_repeated(conductor: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each says why and where its log is; the six that the screen needs are had all the same."""
-    monkeypatch.setattr("pytest_hwperf.gate.holding.launch", launch)
+    monkeypatch.setattr("pytest_hwperf.gate.pair.run.launch", launch)
     ends = {"silent_in": [1], "hang_in": [3], "segfault_in": [5], "fork_and_crash_in": [7]}
     evidence = for_ever(conductor(candidate=ends, deadline_s=SILENCE_S), asking())
     silent, killed = f"was silent for {SILENCE_S:g} s", "ended with code {} in the middle of the pair"

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from fakes.sums_server import serving
 
-from pytest_hwperf.gate.load_target import CountedRequests, requests_in, subject_of_endpoint
+from pytest_hwperf.gate.models.requests import CountedRequests, requests_in, subject_of_endpoint
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.records.errors import MeasurementError
-from pytest_hwperf.stats.rollout import Requests
+from pytest_hwperf.stats.choice.rollout import Requests
 
 
 class FakeClient:

@@ -30,8 +30,8 @@ from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.profiles import HeldMemory, ProfiledCalls, ProfiledOperator
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, Margin
-from pytest_hwperf.stats.explanations import explained
-from pytest_hwperf.stats.hypotheses import SIDES, Facts
+from pytest_hwperf.stats.causes.explanations import explained
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, Facts
 
 PROCESS_S = 3.0
 OPERATORS = ProfiledCalls(source="fake", operators=(), call_s=1e-3, calls=20, rows=256)

@@ -12,8 +12,8 @@ from pytest_hwperf.gate.result import GateResult, summary
 from pytest_hwperf.records.evidence import Evidence, Gate
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.hypotheses import PairedAnswers, Questions
-from pytest_hwperf.stats.timetable import completeness
+from pytest_hwperf.stats.pairs.hypotheses import PairedAnswers, Questions
+from pytest_hwperf.stats.pairs.timetable import completeness
 
 
 def test_pairs_are_counted() -> None:

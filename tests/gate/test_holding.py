@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_hwperf.gate import holding
 from pytest_hwperf.gate.conductor import run_side_by_side
-from pytest_hwperf.gate.holding import Holder
-from pytest_hwperf.gate.lockstep import Chance, PairTrace, Program
+from pytest_hwperf.gate.pair import run as holding
+from pytest_hwperf.gate.pair.lockstep import Chance, PairTrace, Program
+from pytest_hwperf.gate.pair.run import Holder
 
 SILENCE_S = 300.0
 UNTIL = 1e9

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
-from pytest_hwperf.gate.channel import (
+from pytest_hwperf.gate.pair.channel import (
     AskEnergy,
     BlockTimes,
     Collected,
@@ -20,11 +20,11 @@ from pytest_hwperf.gate.channel import (
     TimeBlock,
     WorkerLostError,
 )
-from pytest_hwperf.gate.interleaving import Interleaver, Interleaving
+from pytest_hwperf.gate.pair.interleaving import Interleaver, Interleaving
 from pytest_hwperf.records.evidence import Measurement, Observation, Side
-from pytest_hwperf.stats.hypotheses import SIDES
-from pytest_hwperf.stats.paired import pair_value
-from pytest_hwperf.stats.timetable import BlockPlan
+from pytest_hwperf.stats.pairs.hypotheses import SIDES
+from pytest_hwperf.stats.pairs.paired import pair_value
+from pytest_hwperf.stats.pairs.timetable import BlockPlan
 
 NODE = "t.py::test"
 HERE = Measurement(test=NODE, label="")

@@ -10,11 +10,11 @@ from fakes import gates
 from fakes import records as fake
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
-from pytest_hwperf.gate.channel import Bye, Ended, Frame, Pinned, ToWorker
-from pytest_hwperf.gate.lockstep import Chance, Pairing, PairTrace, Program
+from pytest_hwperf.gate.pair.channel import Bye, Ended, Frame, Pinned, ToWorker
+from pytest_hwperf.gate.pair.lockstep import Chance, Pairing, PairTrace, Program
 from pytest_hwperf.records.evidence import Measurement, Side
-from pytest_hwperf.stats.hypotheses import SIDES, Facts, SideOutcome
-from pytest_hwperf.stats.timetable import BlockPlan
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, Facts, SideOutcome
+from pytest_hwperf.stats.pairs.timetable import BlockPlan
 
 TEMPO = BlockPlan(doubles=2)
 ONE = Measurement(test="t.py::one", label="")

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from pytest_hwperf.gate.model_worker import subject_of
+from pytest_hwperf.gate.models.worker import subject_of
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.records.errors import MeasurementError

@@ -14,14 +14,14 @@ from fakes.played_models import out_of_time
 from fakes.played_models import play as play_models
 
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.models import CompareSettings, compare_models, compare_with_itself, rehearsed
+from pytest_hwperf.gate.models.compare import CompareSettings, compare_models, compare_with_itself, rehearsed
 from pytest_hwperf.host.workdirs import private_folder
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Evidence
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import Values, replace
 from pytest_hwperf.records.verdict import ComparisonOutcome, Margin
-from pytest_hwperf.stats.hypotheses import Questions
+from pytest_hwperf.stats.pairs.hypotheses import Questions
 
 SETTINGS = CompareSettings(time_s=20.0)
 ASKED = Evidence(alpha=0.01, hypotheses=(), pairs=())
@@ -64,8 +64,8 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlayedConductor]:
             assert old == new
             yield conductor, Questions()
 
-        monkeypatch.setattr("pytest_hwperf.gate.models.rehearsed", rehearsed)
-        monkeypatch.setattr("pytest_hwperf.gate.models.monotonic", clock)
+        monkeypatch.setattr("pytest_hwperf.gate.models.compare.rehearsed", rehearsed)
+        monkeypatch.setattr("pytest_hwperf.gate.models.compare.monotonic", clock)
         return conductor
 
     return play_rounds
@@ -170,7 +170,7 @@ def test_logs_lie_where_no_other_user_can_prepare_links(temporary: Path, monkeyp
         chosen.append(given["logs"])
         raise UsageProblem
 
-    monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", refused)
+    monkeypatch.setattr("pytest_hwperf.gate.models.compare.Conductor", refused)
     with pytest.raises(UsageProblem), rehearsed("m:f", "m:f", [[1.0]], None, SETTINGS, math.inf):
         pytest.fail("it was refused")
     assert [private_folder() / "logs"] == chosen

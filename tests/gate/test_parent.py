@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from fakes.processes import ends
 
-from pytest_hwperf.gate.parent import Imports, Parent, ParentLostError
+from pytest_hwperf.gate.pair.parent import Imports, Parent, ParentLostError
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.records.errors import WorkerError

@@ -4,7 +4,7 @@ from array import array
 
 import pytest
 
-from pytest_hwperf.gate.load import PeakSearch
+from pytest_hwperf.gate.models.load import PeakSearch
 from pytest_hwperf.loads.local import schedule
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import Load

@@ -20,7 +20,7 @@ from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Policy
-from pytest_hwperf.stats.hypotheses import SIDES, Questions
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, Questions
 from pytest_hwperf.stats.verdicts import judge_comparison
 
 LATE = state("out of time", limit=20)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.host.opened_files import ABSENT, ASKED, MADE, Opened
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.evidence import Side
 from pytest_hwperf.records.messages import state
-from pytest_hwperf.stats.hypotheses import SIDES, SideOutcome
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, SideOutcome
 
 if TYPE_CHECKING:
     from pytest_hwperf.gate.conductor import Conductor
@@ -366,7 +366,7 @@ def test_a_limit_below_the_rehearsal_names_the_time_that_is_needed(monkeypatch: 
     )
     assert "about 330 s" in refusal(2.0, earlier_s=40.0)
     assert "at least 180 s" in refusal(None)
-    monkeypatch.setattr("pytest_hwperf.stats.timetable.LONGEST_GATE_S", 100)
+    monkeypatch.setattr("pytest_hwperf.stats.pairs.timetable.LONGEST_GATE_S", 100)
     assert refusal(None).endswith(" s are needed. Select fewer tests with -k")
 
 

@@ -9,14 +9,14 @@ from typing import Literal
 import pytest
 from fakes.gates import ACCURACY, hypothesis
 
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.gate.rehearsal import processes_to_part, repeat_alarms
 from pytest_hwperf.records.evidence import Evidence, FixedSample, Measurement, Side
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import Sample
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.hypotheses import SIDES, Questions
-from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, Questions
+from pytest_hwperf.stats.pairs.sequence import decide
 
 ALPHA = 0.01
 LATE = state("out of time", limit=9)

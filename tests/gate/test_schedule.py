@@ -11,14 +11,14 @@ from fakes import gates
 from fakes.clocks import HandClock
 
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.interleaving import Interleaving
-from pytest_hwperf.gate.lockstep import PairTrace, Program
+from pytest_hwperf.gate.pair.interleaving import Interleaving
+from pytest_hwperf.gate.pair.lockstep import PairTrace, Program
 from pytest_hwperf.gate.schedule import GroupSchedule, clearest_first
 from pytest_hwperf.records.evidence import Assignment, Evidence, Hypothesis, Pair
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.sequence import LONG_SCREEN, Step
-from pytest_hwperf.stats.timetable import COARSE, PAIR_PLAN, REHEARSAL_PLAN, rounded_up, screen_plan
+from pytest_hwperf.stats.pairs.sequence import LONG_SCREEN, Step
+from pytest_hwperf.stats.pairs.timetable import COARSE, PAIR_PLAN, REHEARSAL_PLAN, rounded_up, screen_plan
 
 MILLI = 1e-3
 

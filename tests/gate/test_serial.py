@@ -11,20 +11,20 @@ from fakes import gates
 from fakes.clocks import HandClock
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
-from pytest_hwperf.gate.channel import Bye, PinTo, TimeBlock
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.holding import Holder
-from pytest_hwperf.gate.lockstep import Chance, Pairing, PairTrace, Program
+from pytest_hwperf.gate.pair.channel import Bye, PinTo, TimeBlock
+from pytest_hwperf.gate.pair.lockstep import Chance, Pairing, PairTrace, Program
+from pytest_hwperf.gate.pair.run import Holder
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pair, Side
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import Sample
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.changed_code import Usage
-from pytest_hwperf.stats.hypotheses import SIDES, Facts, Recorded, SideOutcome
-from pytest_hwperf.stats.sequence import Step, decide
-from pytest_hwperf.stats.timetable import BlockPlan
+from pytest_hwperf.stats.causes.changed_code import Usage
+from pytest_hwperf.stats.pairs.hypotheses import SIDES, Facts, Recorded, SideOutcome
+from pytest_hwperf.stats.pairs.sequence import Step, decide
+from pytest_hwperf.stats.pairs.timetable import BlockPlan
 
 PORT, FREE, LAST = "t.py::port", "t.py::free", "t.py::last"
 MILLI = 1_000_000  # ns

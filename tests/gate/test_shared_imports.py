@@ -11,17 +11,17 @@ import pytest
 from fakes import gates
 
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.holding import Holder
-from pytest_hwperf.gate.interleaving import Interleaving
-from pytest_hwperf.gate.lockstep import PairTrace, Program
-from pytest_hwperf.gate.parent import Imports, Parent, ParentLostError
-from pytest_hwperf.gate.shared_imports import SharedImports
+from pytest_hwperf.gate.pair.interleaving import Interleaving
+from pytest_hwperf.gate.pair.lockstep import PairTrace, Program
+from pytest_hwperf.gate.pair.parent import Imports, Parent, ParentLostError
+from pytest_hwperf.gate.pair.run import Holder
+from pytest_hwperf.gate.pair.shared_imports import SharedImports
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.evidence import Assignment, Evidence, Measurement, Side
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import Sample
-from pytest_hwperf.stats.hypotheses import SIDES
+from pytest_hwperf.stats.pairs.hypotheses import SIDES
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing is shared on this system")
 

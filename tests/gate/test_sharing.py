@@ -9,12 +9,12 @@ from fakes.repositories import commit, git
 
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.conductor import Conductor
-from pytest_hwperf.gate.lockstep import PairTrace
+from pytest_hwperf.gate.pair.lockstep import PairTrace
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.sharing import Sharer, globs_of
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.stats.hypotheses import SideOutcome
+from pytest_hwperf.stats.pairs.hypotheses import SideOutcome
 
 TEST = "t.py::test"
 PASSED = SideOutcome(outcome="passed")

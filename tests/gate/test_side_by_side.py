@@ -9,13 +9,13 @@ from fakes import gates
 from fakes.clocks import HandClock
 
 from pytest_hwperf.gate.conductor import Conductor, run_side_by_side
-from pytest_hwperf.gate.lockstep import Chance, PairTrace, Program, random_of
+from pytest_hwperf.gate.pair.lockstep import Chance, PairTrace, Program, random_of
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.plugin.session.terminal import progress_text
 from pytest_hwperf.records.evidence import Evidence, Pair
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.sequence import Step
+from pytest_hwperf.stats.pairs.sequence import Step
 
 LONG_S = 60.0
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from fakes import records as fake
 
-from pytest_hwperf.gate.sweeps import ROUNDS, SweepTools, Swept, sweep_model
+from pytest_hwperf.gate.models.sweeps import ROUNDS, SweepTools, Swept, sweep_model
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import SweepPoint
 from pytest_hwperf.records.run import Figure, replace
 from pytest_hwperf.records.verdict import Budget
-from pytest_hwperf.stats.sweeps import Round
+from pytest_hwperf.stats.choice.sweeps import Round
 
 P50 = Budget(keyword="latency_p50_ms", metric="latency", statistic="p50", limit=0.010)
 P95 = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_hwperf.gate.targets import (
+from pytest_hwperf.gate.models.targets import (
     COLUMNS,
     MODEL,
     ROWS,

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.gate.channel import (
+from pytest_hwperf.gate.pair.channel import (
     AskEnergy,
     AskExact,
     BlockTimes,
@@ -33,14 +33,14 @@ from pytest_hwperf.gate.channel import (
     decode_frame,
     encode_frame,
 )
-from pytest_hwperf.gate.turns import Turns
+from pytest_hwperf.gate.pair.turns import Turns
 from pytest_hwperf.host.memory import Resident
 from pytest_hwperf.host.pinning import CpuPin, processors
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.evidence import EnergyWindow
 from pytest_hwperf.records.run import Sample, replace
-from pytest_hwperf.stats.hypotheses import Facts, SideOutcome
+from pytest_hwperf.stats.pairs.hypotheses import Facts, SideOutcome
 
 TASK = WorkerTask(role="pair", side="baseline", reply_to="0")
 HERE = Ready(node="t.py::test", index=0, label="", facts=Facts(scenario="onnx_fp32"))
@@ -158,8 +158,8 @@ def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]
 
 
 def set_cpu_clock(monkeypatch: pytest.MonkeyPatch, read: Callable[[], int]) -> None:
-    monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_ns", read)
-    monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_ns_since", lambda began: read() - began)
+    monkeypatch.setattr("pytest_hwperf.gate.pair.turns.cpu_ns", read)
+    monkeypatch.setattr("pytest_hwperf.gate.pair.turns.cpu_ns_since", lambda began: read() - began)
 
 
 def test_what_is_prepared_belongs_to_no_call(
@@ -176,7 +176,7 @@ def test_what_is_prepared_belongs_to_no_call(
             return super().block(calls, batch)
 
     set_cpu_clock(monkeypatch, lambda: now[0])
-    monkeypatch.setattr("pytest_hwperf.gate.turns.clock_of", lambda _: lambda: now[0])
+    monkeypatch.setattr("pytest_hwperf.gate.pair.turns.clock_of", lambda _: lambda: now[0])
     times = times_of(line, Preparing())
     assert (30, 30) == (times.cpu_ns, times.thread_ns)
 
@@ -185,7 +185,7 @@ def test_the_cpu_time_of_children_belongs_to_the_calls(
     line: tuple[Turns, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     children_s = iter([6.0, 7.0, 10.0])
-    monkeypatch.setattr("pytest_hwperf.gate.turns.cpu_seconds_of_children", lambda: next(children_s))
+    monkeypatch.setattr("pytest_hwperf.gate.pair.turns.cpu_seconds_of_children", lambda: next(children_s))
     assert times_of(line, FakeSubject()).cpu_ns >= 3_000_000_000
 
 
@@ -230,9 +230,9 @@ def test_a_pool_is_kept_where_its_threads_last(
     """By CPU times since its measurement began, when the process had used 5 s and its threads 1 s each."""
     now, of = [5000 * MS], dict[int, set[int]]()
     times = iter([dict.fromkeys((1, 7, 8, 9), 1000 * MS), {one: (1000 + ms) * MS for one, ms in threads_ms.items()}])
-    monkeypatch.setattr("pytest_hwperf.gate.turns.get_native_id", lambda: 1)
+    monkeypatch.setattr("pytest_hwperf.gate.pair.turns.get_native_id", lambda: 1)
     set_cpu_clock(monkeypatch, lambda: now[0])
-    monkeypatch.setattr("pytest_hwperf.gate.turns.ns_of_threads", lambda: next(times))
+    monkeypatch.setattr("pytest_hwperf.gate.pair.turns.ns_of_threads", lambda: next(times))
 
     class Computing(FakeSubject):
         def block(self, calls: int, batch: int) -> "array[int]":
@@ -305,7 +305,7 @@ def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
 
     clock = SimpleNamespace(sleep=sleep, perf_counter=lambda: slept[0] / 1000, thread_time_ns=lambda: 0)
     set_cpu_clock(monkeypatch, lambda: min(slept[0], busy_ms) * 1_000_000)
-    monkeypatch.setattr("pytest_hwperf.gate.turns.time", clock)
+    monkeypatch.setattr("pytest_hwperf.gate.pair.turns.time", clock)
     served(line, Sleeping(), TimeBlock(calls=1, batch=1, rest=rest), answers=1)
     assert [5 + waited_ms] == slept
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_hwperf.host.usage import FileWatch, Recorder
-from pytest_hwperf.stats.changed_code import EVERY_TEST, Watch
+from pytest_hwperf.stats.causes.changed_code import EVERY_TEST, Watch
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -238,7 +238,7 @@ HOOKED = """
 import os, subprocess, sys
 from pathlib import Path
 from pytest_hwperf.host.usage import Recorder
-from pytest_hwperf.stats.changed_code import Watch
+from pytest_hwperf.stats.causes.changed_code import Watch
 
 recorder = Recorder(Watch(root=sys.argv[1]))
 sys.addaudithook(recorder._audit)

@@ -10,8 +10,8 @@ import pytest
 from fakes.hostile_server import hostile_server
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.gate.load import served_by
-from pytest_hwperf.gate.load_target import subject_of_address
+from pytest_hwperf.gate.models.load import served_by
+from pytest_hwperf.gate.models.requests import subject_of_address
 from pytest_hwperf.loads import http
 from pytest_hwperf.loads.http import Client, Request, inputs_of
 from pytest_hwperf.measure.stream import OwnLoop

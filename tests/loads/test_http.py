@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pytest_hwperf.gate.load_target import headers_of
+from pytest_hwperf.gate.models.requests import headers_of
 from pytest_hwperf.loads.http import bodies_of, headers_for, without_port
 from pytest_hwperf.records.errors import UsageProblem
 

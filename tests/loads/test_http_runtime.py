@@ -9,8 +9,8 @@ import pytest
 from fakes.sums_server import Handler, serving
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.gate.load import served_by
-from pytest_hwperf.gate.load_target import subject_of_address
+from pytest_hwperf.gate.models.load import served_by
+from pytest_hwperf.gate.models.requests import subject_of_address
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.local import schedule
 from pytest_hwperf.measure.stream import OwnLoop

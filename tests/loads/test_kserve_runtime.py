@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.gate.load_target import subject_of_address
+from pytest_hwperf.gate.models.requests import subject_of_address
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.measure.stream import OwnLoop
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
@@ -82,7 +82,7 @@ def test_fewer_rows_than_a_request_has_are_a_usage_error(address: str, loop: Own
 def test_the_command_puts_a_load_on_a_model(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pytest_hwperf.gate.load_target._WARM_UP_S", 0.05)
+    monkeypatch.setattr("pytest_hwperf.gate.models.requests._WARM_UP_S", 0.05)
     np.save(tmp_path / "rows.npy", X)
     url, load = f"{address}/v2/models/double/infer", ["--kind=offline", "--calls=60", "--in-flight=4"]
     assert main(["load", url, *load, f"--data={tmp_path / 'rows.npy'}"]) in (0, 3)

@@ -7,7 +7,7 @@ import pytest
 from pytest_hwperf.loads.local import load_samples
 from pytest_hwperf.records.markers import Load
 from pytest_hwperf.records.run import Sample, Served
-from pytest_hwperf.stats.estimates import clear_of, estimate
+from pytest_hwperf.stats.figures.estimates import clear_of, estimate
 
 LOAD = Load(kind="single_stream", seconds=1)
 

@@ -7,7 +7,7 @@ import pytest
 from pytest_hwperf.loads.local import Times, drive_tasks, schedule
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import Load
-from pytest_hwperf.stats.loads import piece_of
+from pytest_hwperf.stats.service.loads import piece_of
 
 
 def test_every_call_of_a_schedule_is_made() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_hwperf.loads.local import Times, drive, drive_share, schedule
 from pytest_hwperf.records.markers import Load
-from pytest_hwperf.stats.loads import piece_of
+from pytest_hwperf.stats.service.loads import piece_of
 
 
 def test_a_faked_generator_draws_no_schedule(monkeypatch: pytest.MonkeyPatch) -> None:

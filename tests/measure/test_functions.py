@@ -28,7 +28,7 @@ from pytest_hwperf.measure.functions import (
 from pytest_hwperf.measure.rounds import Rounds, RoundStream
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.records.errors import MeasurementError
-from pytest_hwperf.stats.changed_code import digest_of
+from pytest_hwperf.stats.causes.changed_code import digest_of
 
 FILE = Path(__file__)
 CALL_NS = 1_000_000

@@ -13,7 +13,7 @@ from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.records.run import Reading
-from pytest_hwperf.stats.estimates import estimate
+from pytest_hwperf.stats.figures.estimates import estimate
 
 MS = 1_000_000  # ns
 PACE = SamplingLimits(max_time_s=2.0)

@@ -26,7 +26,7 @@ from pytest_hwperf.measure.worker_tasks import (
 from pytest_hwperf.meters.memory import MemoryMeter, PeakRss
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.records.metrics import taken_by
-from pytest_hwperf.stats.leaks import growth
+from pytest_hwperf.stats.figures.leaks import growth
 
 MS = 1_000_000  # ns
 

@@ -12,7 +12,7 @@ from pytest_hwperf.host.usage import Recorder
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
 from pytest_hwperf.plugin.worker.watching import _Contexts, usage_of, watch
 from pytest_hwperf.records.codec import to_json
-from pytest_hwperf.stats.changed_code import EVERY_TEST, Usage, Watch
+from pytest_hwperf.stats.causes.changed_code import EVERY_TEST, Usage, Watch
 
 
 class Played:

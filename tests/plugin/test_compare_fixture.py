@@ -82,7 +82,7 @@ def compare_at_once(monkeypatch: pytest.MonkeyPatch, *outcomes: ComparisonOutcom
     evidence = Evidence(alpha=0.01, hypotheses=(), pairs=(), fixed_samples=())
     gate = Gate(against="x:y", revision="", seed=0, evidence=evidence, shared={}, seconds={})
     found = (comparison_verdict("latency", "p50", outcome, (0.05, 0.04, 0.06)).subject for outcome in outcomes)
-    monkeypatch.setattr("pytest_hwperf.gate.models.compare_models", lambda *_: ((next(found),), gate))
+    monkeypatch.setattr("pytest_hwperf.gate.models.compare.compare_models", lambda *_: ((next(found),), gate))
 
 
 COMPARE = "hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1]], label='v')"

@@ -15,8 +15,8 @@ from pytest_hwperf.host.launch import Command
 from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.sequence import decide
-from pytest_hwperf.stats.timetable import BlockPlan
+from pytest_hwperf.stats.pairs.sequence import decide
+from pytest_hwperf.stats.pairs.timetable import BlockPlan
 
 pytestmark = pytest.mark.live
 
@@ -31,7 +31,7 @@ SLOW, FAST = 1_100_000, 900_000  # ns of a call; the baseline takes a million
 
 @pytest.fixture(autouse=True)
 def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_hwperf.gate.holding.launch", forked.launch)
+    monkeypatch.setattr("pytest_hwperf.gate.pair.run.launch", forked.launch)
 
 
 class Clock:

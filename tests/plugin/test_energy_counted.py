@@ -21,7 +21,7 @@ from pytest_hwperf.meters.rapl import rapl_meter
 from pytest_hwperf.plugin.judging.gate import _energy
 from pytest_hwperf.records.errors import MeterUnavailable
 from pytest_hwperf.records.run import Reading
-from pytest_hwperf.stats.hypotheses import EnergySource
+from pytest_hwperf.stats.pairs.hypotheses import EnergySource
 
 QUICK = ("-pfakes.simulated_time", "--hwperf-sample-time=0.2")
 

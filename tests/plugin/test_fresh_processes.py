@@ -25,7 +25,7 @@ from pytest_hwperf.records.errors import WorkerError
 from pytest_hwperf.records.report import ReportFile
 from pytest_hwperf.records.run import Run, Sample
 from pytest_hwperf.records.verdict import Judgement
-from pytest_hwperf.stats.hypotheses import PROCESSES
+from pytest_hwperf.stats.pairs.hypotheses import PROCESSES
 
 MIB = 2**20
 QUICK = ("--hwperf-sample-time=0.1", "--hwperf-energy=off", "-p", "fakes.short_growth", "--hwperf-report=report.json")
@@ -199,7 +199,7 @@ PROJECT: Mapping[str, str] = {
     "memray.py": FAKE_MEMRAY,
     "conftest.py": """
         import os
-        from pytest_hwperf.stats.hypotheses import PROCESSES
+        from pytest_hwperf.stats.pairs.hypotheses import PROCESSES
 
         HELD = []
 

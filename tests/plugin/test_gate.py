@@ -14,7 +14,7 @@ from fakes.reruns import COMPARED, INI, REHEARSED, REPEATED, Project, measured, 
 from pytest_hwperf.cli import main
 from pytest_hwperf.host.pinning import processors
 from pytest_hwperf.records.evidence import Measurement
-from pytest_hwperf.stats.hypotheses import PROCESSES, SIDES, Facts, SideOutcome
+from pytest_hwperf.stats.pairs.hypotheses import PROCESSES, SIDES, Facts, SideOutcome
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 

@@ -11,7 +11,7 @@ from fakes.reruns import INI, WORK, Project, measured, repository
 from pytest_hwperf.gate.conductor import Conductor
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
-from pytest_hwperf.stats.history import TrendFile
+from pytest_hwperf.stats.stored.history import TrendFile
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.gate.load import served_by
+from pytest_hwperf.gate.models.load import served_by
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.loads.local import Times, schedule
 from pytest_hwperf.measure.stream import Stream
@@ -17,7 +17,7 @@ from pytest_hwperf.plugin.measuring.load import batch_size_under, block_under
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.markers import Load
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.loads import piece_of
+from pytest_hwperf.stats.service.loads import piece_of
 
 QUICK = ("-v", "--hwperf-sample-time=0.02", "--hwperf-energy=off", "--hwperf-report=report.json")
 PROCESSES = "hwload(kind='offline', calls=60, in_flight=2, carriers='processes')"

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_hwperf.gate.channel import BlockTimes, Connection, Frame, TimeBlock, ToWorker
-from pytest_hwperf.gate.interleaving import Interleaver
+from pytest_hwperf.gate.pair.channel import BlockTimes, Connection, Frame, TimeBlock, ToWorker
+from pytest_hwperf.gate.pair.interleaving import Interleaver
 from pytest_hwperf.loads import local
 from pytest_hwperf.measure.pair_target import PairTarget, ready_target
 from pytest_hwperf.measure.subjects import subject_of_callable
@@ -17,9 +17,9 @@ from pytest_hwperf.records.evidence import Evidence, Hypothesis, Measurement, Pa
 from pytest_hwperf.records.markers import Load
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import ComparisonOutcome, Margin
-from pytest_hwperf.stats.hypotheses import SIDES
-from pytest_hwperf.stats.sequence import decide, next_step
-from pytest_hwperf.stats.timetable import BlockPlan
+from pytest_hwperf.stats.pairs.hypotheses import SIDES
+from pytest_hwperf.stats.pairs.sequence import decide, next_step
+from pytest_hwperf.stats.pairs.timetable import BlockPlan
 
 HERE = Measurement(test="t.py::test", label="")
 SLOWER = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")

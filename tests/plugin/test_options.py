@@ -13,7 +13,7 @@ import pytest
 
 from pytest_hwperf.plugin.session.parsers import Option
 from pytest_hwperf.plugin.session.settings import OPTIONS, Settings, read_settings
-from pytest_hwperf.stats.timetable import LONGEST_GATE_S
+from pytest_hwperf.stats.pairs.timetable import LONGEST_GATE_S
 from pytest_hwperf.stats.verdicts import LONGEST_SAMPLING_S
 
 MEASURED = "import pytest\n\n\n@pytest.mark.hwbudget(latency_p95_ms=1000)\ndef test_it():\n    pass\n"

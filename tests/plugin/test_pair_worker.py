@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_hwperf.gate.turns import Turns
+from pytest_hwperf.gate.pair.turns import Turns
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.stream import FirstCall
 from pytest_hwperf.plugin.worker.roles import _OWN_ERROR, PairWorker
 from pytest_hwperf.records.errors import WorkerError
-from pytest_hwperf.stats.hypotheses import SideOutcome
+from pytest_hwperf.stats.pairs.hypotheses import SideOutcome
 
 if TYPE_CHECKING:
-    from pytest_hwperf.gate.channel import Ended
+    from pytest_hwperf.gate.pair.channel import Ended
 
 
 FIRST = FirstCall(value=None, seconds=0.0, items=None)

@@ -13,7 +13,7 @@ from pytest_hwperf.checkout.trees import sharing
 from pytest_hwperf.plugin.reporting.saving import _to_accept
 from pytest_hwperf.plugin.session.settings import Settings
 from pytest_hwperf.records.text import shell_line, shell_word, visible
-from pytest_hwperf.stats.candidates import pairs_of
+from pytest_hwperf.stats.choice.candidates import pairs_of
 from pytest_hwperf.stores.json_files import JsonStore
 
 # Of each pair the first is named, and the second only looks like it.

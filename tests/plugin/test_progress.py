@@ -100,7 +100,7 @@ def test_the_line_is_removed_when_a_comparison_ends_by_an_error(
         settings.progress(Progress(stage="screen", pair=1, of=6, test="test_it"))
         raise WorkerError("the process was killed")
 
-    monkeypatch.setattr("pytest_hwperf.gate.models.compare_models", fail)
+    monkeypatch.setattr("pytest_hwperf.gate.models.compare.compare_models", fail)
     pytester.makeconftest(TERMINAL)
     pytester.makepyfile("def test_it(hwperf):\n    hwperf.compare({'old': 'm:f', 'new': 'm:g'}, [[1]])")
     lines = pytester.runpytest_inprocess().outlines

@@ -14,8 +14,8 @@ from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.evidence import Evidence, Gate, Measurement
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.verdict import Budget, Skip
-from pytest_hwperf.stats.hypotheses import PairedAnswers, Questions
-from pytest_hwperf.stats.timetable import completeness
+from pytest_hwperf.stats.pairs.hypotheses import PairedAnswers, Questions
+from pytest_hwperf.stats.pairs.timetable import completeness
 
 WORK = """
 import numpy as np

@@ -14,7 +14,7 @@ from pytest_hwperf.plugin.session.settings import read_settings
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.report import Report, ReportFile
-from pytest_hwperf.stats.stored import Criteria, compare_with_stored
+from pytest_hwperf.stats.stored.compare import Criteria, compare_with_stored
 
 TESTS = """
 import pytest

@@ -14,7 +14,7 @@ from pytest_hwperf.records.metrics import METRICS, BudgetKeyword, DefaultMargin,
 from pytest_hwperf.records.run import Reading, replace
 from pytest_hwperf.records.verdict import Judgement, Margin
 from pytest_hwperf.reports.table import Line, rows
-from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.figures.estimates import figures
 
 BYTES_READ = Metric(
     name="bytes_read",

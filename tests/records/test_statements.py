@@ -13,7 +13,7 @@ from fakes import gates
 from fakes import records as fake
 
 from pytest_hwperf.cli.compare import exit_code
-from pytest_hwperf.gate.channel import WorkerLostError, loss
+from pytest_hwperf.gate.pair.channel import WorkerLostError, loss
 from pytest_hwperf.records import messages
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.markers import ALWAYS_COMPARED, parse_budgets
@@ -32,11 +32,11 @@ from pytest_hwperf.records.run import Run, replace
 from pytest_hwperf.records.verdict import Comparison, Judgement, Policy
 from pytest_hwperf.reports.exports import properties
 from pytest_hwperf.reports.table import Line, rows
-from pytest_hwperf.stats import rollout
-from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.choice import rollout
+from pytest_hwperf.stats.figures.estimates import figures
+from pytest_hwperf.stats.pairs.sequence import decide, next_step
 from pytest_hwperf.stats.replay import recompute
-from pytest_hwperf.stats.sequence import decide, next_step
-from pytest_hwperf.stats.stored import (
+from pytest_hwperf.stats.stored.compare import (
     Criteria,
     Stored,
     compare_with_stored,

@@ -18,9 +18,9 @@ from pytest_hwperf.records.run import Run, replace
 from pytest_hwperf.reports.explained import OperatorTable, lines_of, operator_tables, safe_name
 from pytest_hwperf.reports.explained import render as files_of
 from pytest_hwperf.reports.terminal import render, render_summary
-from pytest_hwperf.stats.explanations import explain_functions, explain_nothing
-from pytest_hwperf.stats.roofline import roofline_of
-from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.causes.explanations import explain_functions, explain_nothing
+from pytest_hwperf.stats.causes.roofline import roofline_of
+from pytest_hwperf.stats.pairs.sequence import decide
 
 SLOWER = gates.hypothesis(0)
 BEFORE = {"predict>tokenize": 1, "predict>embed": 4, "predict>score": 5}

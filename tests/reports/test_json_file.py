@@ -32,7 +32,7 @@ from pytest_hwperf.records.run import SCHEMA, replace
 from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.verdict import Margin
 from pytest_hwperf.reports.json_file import render
-from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.pairs.sequence import decide
 
 
 def test_report_is_written_as_agreed(golden: Callable[[str, bytes], None]) -> None:

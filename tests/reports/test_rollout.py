@@ -13,8 +13,8 @@ from pytest_hwperf.records.verdict import Margin, uncompared
 from pytest_hwperf.reports import rollout
 from pytest_hwperf.reports.document import as_text
 from pytest_hwperf.reports.rollout import document_of
-from pytest_hwperf.stats.rollout import Requests
-from pytest_hwperf.stats.rollout_plan import RolloutFile, VersionRecord, plan_of
+from pytest_hwperf.stats.choice.rollout import Requests
+from pytest_hwperf.stats.choice.rollout_plan import RolloutFile, VersionRecord, plan_of
 
 OLD, NEW = version("old.onnx", 1.0), version("new.onnx", 1.0)
 P95 = limit("latency_p95_ms", "latency", "p95", 0.0015)

@@ -12,7 +12,7 @@ from pytest_hwperf.records.verdict import Budget
 from pytest_hwperf.reports import plots
 from pytest_hwperf.reports.document import as_text
 from pytest_hwperf.reports.sweeps import document_of, notes_of
-from pytest_hwperf.stats.sweeps import row_of, sweep_of
+from pytest_hwperf.stats.choice.sweeps import row_of, sweep_of
 
 LIMIT = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
 

@@ -18,8 +18,8 @@ from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Judgement
 from pytest_hwperf.reports import csv_files, plots, tradeoff_files
-from pytest_hwperf.stats.roofline import roofline_of
-from pytest_hwperf.stats.tradeoffs import measured_together
+from pytest_hwperf.stats.causes.roofline import roofline_of
+from pytest_hwperf.stats.choice.tradeoffs import measured_together
 
 ROOT = Path(__file__).parents[2]
 TRADEOFFS, DASHBOARD = "hardware_tradeoffs.csv", "benchmark_dashboard.csv"

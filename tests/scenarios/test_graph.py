@@ -13,7 +13,7 @@ from sklearn.neural_network import MLPClassifier
 from pytest_hwperf.records.errors import MeasurementError
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.ort import count_work_of, read_graph
-from pytest_hwperf.stats.roofline import count_work
+from pytest_hwperf.stats.causes.roofline import count_work
 
 F = TensorProto.FLOAT
 

@@ -22,7 +22,7 @@ from pytest_hwperf.scenarios.profiles import (
 )
 from pytest_hwperf.scenarios.quantise import why_not_int8
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
-from pytest_hwperf.stats.explanations import profile_of
+from pytest_hwperf.stats.causes.explanations import profile_of
 
 FLOAT = (("FusedGemm", 2, 900), ("Softmax", 1, 100))
 

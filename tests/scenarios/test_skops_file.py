@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_hwperf.gate.models import contender
-from pytest_hwperf.gate.targets import subject_of_estimator
+from pytest_hwperf.gate.models.compare import contender
+from pytest_hwperf.gate.models.targets import subject_of_estimator
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.scenarios.sklearn_native import load_estimator

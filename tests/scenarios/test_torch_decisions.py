@@ -22,7 +22,7 @@ from pytest_hwperf.scenarios.torch_cuda import check_gpu, on_gpu, without_tf32
 from pytest_hwperf.scenarios.torch_eager import calls_of, operator_times
 from pytest_hwperf.scenarios.torch_int8 import refused
 from pytest_hwperf.scenarios.torch_modules import FittedModule, module_rows, output_of, untraced_compiler
-from pytest_hwperf.stats.explanations import profile_of
+from pytest_hwperf.stats.causes.explanations import profile_of
 
 SURE = [[0.25, 0.75], [0.5, 0.5]]
 

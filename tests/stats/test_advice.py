@@ -11,9 +11,9 @@ from pytest_hwperf.records.markers import parse_budgets
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import AS_TRAINED, Estimate, Key, replace
 from pytest_hwperf.records.verdict import Budget, Judgement, Verdict
-from pytest_hwperf.stats.advice import advice, as_cheap, bottlenecks, cost_of, matrix, on_hardware, tightest
-from pytest_hwperf.stats.candidates import DIMENSIONS, Candidate
-from pytest_hwperf.stats.tradeoffs import answers
+from pytest_hwperf.stats.choice.advice import advice, as_cheap, bottlenecks, cost_of, matrix, on_hardware, tightest
+from pytest_hwperf.stats.choice.candidates import DIMENSIONS, Candidate
+from pytest_hwperf.stats.choice.tradeoffs import answers
 
 
 def verdict(keyword: str, metric: str, statistic: str) -> Verdict:

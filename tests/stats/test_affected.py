@@ -3,7 +3,16 @@
 from collections.abc import Mapping
 
 from pytest_hwperf.records.evidence import Side
-from pytest_hwperf.stats.changed_code import MODULE, Changes, Split, Usage, own_change, split, watch_of, why_every_test
+from pytest_hwperf.stats.causes.changed_code import (
+    MODULE,
+    Changes,
+    Split,
+    Usage,
+    own_change,
+    split,
+    watch_of,
+    why_every_test,
+)
 
 ONE, TWO, OTHER = "tests/test_a.py::test_one", "tests/test_a.py::Test::test_two[x]", "tests/test_b.py::test_other"
 KEYS: Mapping[Side, tuple[str, ...]] = {"baseline": ("slow:3",), "candidate": ("slow:4",)}

@@ -10,7 +10,7 @@ from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.evidence import Measurement
 from pytest_hwperf.records.metrics import Better
 from pytest_hwperf.records.run import Estimate, replace
-from pytest_hwperf.stats.bisection import (
+from pytest_hwperf.stats.pairs.bisection import (
     ERROR_RATE,
     LEVELS,
     Bisection,

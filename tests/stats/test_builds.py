@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fakes.benchmarks import functions_of
 
-from pytest_hwperf.stats.timetable import PAIR_PLAN
+from pytest_hwperf.stats.pairs.timetable import PAIR_PLAN
 
 pytestmark = pytest.mark.simulation
 

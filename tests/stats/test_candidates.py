@@ -6,9 +6,9 @@ from fakes import records as fake
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Judgement
-from pytest_hwperf.stats import candidates
-from pytest_hwperf.stats.candidates import described, lies_at, parse_point, points_of, without_parameters
-from pytest_hwperf.stats.tradeoffs import measured_together
+from pytest_hwperf.stats.choice import candidates
+from pytest_hwperf.stats.choice.candidates import described, lies_at, parse_point, points_of, without_parameters
+from pytest_hwperf.stats.choice.tradeoffs import measured_together
 
 
 def test_parameters_are_what_a_function_is_followed_by() -> None:

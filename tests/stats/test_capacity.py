@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pytest_hwperf.records.errors import UsageProblem
-from pytest_hwperf.stats.capacity import (
+from pytest_hwperf.stats.service.capacity import (
     Service,
     erlang_c,
     fitting,

@@ -8,7 +8,7 @@ from pytest_hwperf.records.markers import ALWAYS_COMPARED, BUDGET_KEYWORDS, DEFA
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import Sample
-from pytest_hwperf.stats.carbon import CarbonInputs, Machinery, carbon_samples, parse_carbon_lines
+from pytest_hwperf.stats.service.carbon import CarbonInputs, Machinery, carbon_samples, parse_carbon_lines
 
 GRID = ["intensity_g_per_kwh=400", "intensity_source=Ember 2024, DE"]
 SERVER = ["embodied_kg=1000", "lifetime_years=4"]

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from scipy import stats
 
-from pytest_hwperf.stats.change_points import FEWEST, LevelChange, change_points
+from pytest_hwperf.stats.stored.change_points import FEWEST, LevelChange, change_points
 
 
 def noise(count: int, *, rho: float = 0.0, seed: int = 1) -> list[float]:

@@ -6,7 +6,14 @@ import sys
 
 import pytest
 
-from pytest_hwperf.stats.changed_code import MODULE, changed_code, compared_code, is_expected, key_of, xfails_of_file
+from pytest_hwperf.stats.causes.changed_code import (
+    MODULE,
+    changed_code,
+    compared_code,
+    is_expected,
+    key_of,
+    xfails_of_file,
+)
 
 WHOLE = {MODULE}
 SOURCE = """
@@ -98,7 +105,7 @@ def test_the_line_of_a_class_is_no_change_of_it() -> None:
 
 def test_a_digest_tells_versions_apart_in_any_process() -> None:
     """A set of constants has another order in a process with another hash seed; lines and comments do not count."""
-    shown = "import sys\nfrom pytest_hwperf.stats.changed_code import digest_of\n"
+    shown = "import sys\nfrom pytest_hwperf.stats.causes.changed_code import digest_of\n"
     shown += "for one in sys.argv[1:]:\n    exec(one)\n    print(digest_of(f.__code__))"
     first = "def f(x):\n    return x in {'a', 'b', 'c'}"
     same = "def f(x):\n    # a comment\n    return x in {'a', 'b', 'c'}"

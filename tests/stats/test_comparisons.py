@@ -11,7 +11,7 @@ from scipy import stats
 
 from pytest_hwperf.records.metrics import METRICS, Better, Metric
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, Policy
-from pytest_hwperf.stats.exact import compare_accuracy, compare_exact, outcome_of, tango_interval, tango_score
+from pytest_hwperf.stats.figures.exact import compare_accuracy, compare_exact, outcome_of, tango_interval, tango_score
 from pytest_hwperf.stats.verdicts import judge_comparison
 
 MIRROR: dict[ComparisonOutcome, ComparisonOutcome] = {"regressed": "improved", "improved": "regressed"}

@@ -9,9 +9,9 @@ from fakes import gates
 from pytest_hwperf.records.evidence import Evidence, Gate, Hypothesis, Observation, Pair, Stage
 from pytest_hwperf.records.messages import said
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.paired import pair_value
-from pytest_hwperf.stats.ranks import changes_of, decisive
-from pytest_hwperf.stats.sequence import (
+from pytest_hwperf.stats.figures.ranks import changes_of, decisive
+from pytest_hwperf.stats.pairs.paired import pair_value
+from pytest_hwperf.stats.pairs.sequence import (
     LOOKS,
     PATIENT_SHARES,
     SHARES,

@@ -19,7 +19,14 @@ from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.metrics import METRICS, STATISTICS, Better
 from pytest_hwperf.records.run import Estimate, Sample, replace
 from pytest_hwperf.records.verdict import Budget
-from pytest_hwperf.stats.estimates import STOPPING_CONFIDENCE, clear_of, enough, estimate, figures, needed_for_bound
+from pytest_hwperf.stats.figures.estimates import (
+    STOPPING_CONFIDENCE,
+    clear_of,
+    enough,
+    estimate,
+    figures,
+    needed_for_bound,
+)
 
 VALUES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=80)
 SPREAD_AND_QUARTILES = [("iqr", 0.9), ("p25", 0.95), ("p75", 0.95)]

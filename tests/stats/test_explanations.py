@@ -15,9 +15,8 @@ from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, Judgement, Policy
 from pytest_hwperf.reports.table import rows
-from pytest_hwperf.stats.call_trees import Seconds, holders
-from pytest_hwperf.stats.estimates import figures
-from pytest_hwperf.stats.explanations import (
+from pytest_hwperf.stats.causes.call_trees import Seconds, holders
+from pytest_hwperf.stats.causes.explanations import (
     by_family,
     explain_functions,
     explain_memory,
@@ -28,9 +27,10 @@ from pytest_hwperf.stats.explanations import (
     profile_of,
     profiler_costs,
 )
-from pytest_hwperf.stats.movers import renames
+from pytest_hwperf.stats.causes.movers import renames
+from pytest_hwperf.stats.figures.estimates import figures
+from pytest_hwperf.stats.pairs.sequence import decide
 from pytest_hwperf.stats.replay import recompute
-from pytest_hwperf.stats.sequence import decide
 from pytest_hwperf.stats.verdicts import explain, judge
 
 SLOWER = gates.hypothesis(0)

@@ -8,8 +8,8 @@ from fakes.gates import hypothesis, observation, pair
 from pytest_hwperf.records.evidence import Evidence, Hypothesis
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.sequence import decide, next_step
-from pytest_hwperf.stats.timetable import completeness
+from pytest_hwperf.stats.pairs.sequence import decide, next_step
+from pytest_hwperf.stats.pairs.timetable import completeness
 
 LATE = state("out of time", limit=60)
 FOUR = tuple(hypothesis(number) for number in range(4))

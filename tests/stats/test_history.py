@@ -10,7 +10,7 @@ from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.evidence import Evidence, Gate
 from pytest_hwperf.records.run import StoredRun, replace
 from pytest_hwperf.records.verdict import Comparison, Judgement, Verdict
-from pytest_hwperf.stats.history import (
+from pytest_hwperf.stats.stored.history import (
     PastValue,
     Series,
     Statistic,

@@ -12,7 +12,7 @@ from pytest_hwperf.records.messages import said as words
 from pytest_hwperf.records.metrics import CALL_FAILURES, METRICS
 from pytest_hwperf.records.run import Sample, replace
 from pytest_hwperf.records.verdict import Margin, uncompared
-from pytest_hwperf.stats.hypotheses import (
+from pytest_hwperf.stats.pairs.hypotheses import (
     SIDES,
     EnergySource,
     Facts,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_hwperf.records.errors import MeasurementError
-from pytest_hwperf.stats.leaks import FEWEST_CALLS, growth, is_leak, least, slope
+from pytest_hwperf.stats.figures.leaks import FEWEST_CALLS, growth, is_leak, least, slope
 
 PAGE = 4096
 KB = 1000

@@ -16,7 +16,8 @@ from pytest_hwperf.loads.local import schedule
 from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import Load, parse_budgets, parse_load
 from pytest_hwperf.records.run import Served, replace
-from pytest_hwperf.stats.loads import (
+from pytest_hwperf.stats.figures.ranks import early_stopping, fewest_calls
+from pytest_hwperf.stats.service.loads import (
     bound_of,
     next_rate,
     piece_of,
@@ -30,7 +31,6 @@ from pytest_hwperf.stats.loads import (
     why_unsteady,
     why_unsure,
 )
-from pytest_hwperf.stats.ranks import early_stopping, fewest_calls
 
 SERVER = Load(kind="server", qps=500, seconds=20, seed=3)
 

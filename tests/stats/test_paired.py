@@ -13,7 +13,7 @@ from pytest_hwperf.records.evidence import FixedSample, Observation
 from pytest_hwperf.records.metrics import Better
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome
-from pytest_hwperf.stats.paired import (
+from pytest_hwperf.stats.pairs.paired import (
     MOST_PAIRS,
     Exact,
     Paired,

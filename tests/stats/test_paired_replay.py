@@ -8,7 +8,7 @@ import pytest
 from fakes.benchmarks import functions_of
 from fakes.documents import rows_after
 
-from pytest_hwperf.stats.ranks import hodges_lehmann, signed_rank_p, walsh_bounds
+from pytest_hwperf.stats.figures.ranks import hodges_lehmann, signed_rank_p, walsh_bounds
 
 WORKLOADS = ("np", "ort")
 

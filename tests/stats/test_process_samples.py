@@ -8,7 +8,7 @@ from fakes import gates
 from pytest_hwperf.records.evidence import Evidence, FixedSample
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.sequence import decide, next_step
+from pytest_hwperf.stats.pairs.sequence import decide, next_step
 
 PAGE = 4096.0
 BASE = 64e6

@@ -15,7 +15,7 @@ from scipy import stats
 from pytest_hwperf.records.evidence import Gate, Hypothesis
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.ranks import (
+from pytest_hwperf.stats.figures.ranks import (
     MOST_FLIPPED,
     changes_of,
     cohens_d,
@@ -31,7 +31,7 @@ from pytest_hwperf.stats.ranks import (
     signed_rank_p,
     walsh_bounds,
 )
-from pytest_hwperf.stats.sequence import SCREEN_PAIRS, decide
+from pytest_hwperf.stats.pairs.sequence import SCREEN_PAIRS, decide
 
 # Quarters: sums and halves of them are exact, so that ties stay ties whatever is added.
 few = st.lists(st.integers(-12, 12).map(lambda quarter: quarter / 4), min_size=1, max_size=9)

@@ -14,9 +14,9 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import Answer, Report, Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Budget, Judgement, Policy, Verdict
-from pytest_hwperf.stats.estimates import figures
+from pytest_hwperf.stats.choice.sweeps import row_of, sweep_of
+from pytest_hwperf.stats.figures.estimates import figures
 from pytest_hwperf.stats.replay import disagreements, recompute
-from pytest_hwperf.stats.sweeps import row_of, sweep_of
 from pytest_hwperf.stats.verdicts import judge, judge_budget
 
 Change = Callable[[Observation], Observation]

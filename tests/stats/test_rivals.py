@@ -12,7 +12,7 @@ from fakes.candidates import answering, candidate, near
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Estimate, replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Judgement
-from pytest_hwperf.stats.candidates import (
+from pytest_hwperf.stats.choice.candidates import (
     ACCURACY,
     Candidate,
     between_processes,
@@ -23,7 +23,7 @@ from pytest_hwperf.stats.candidates import (
     worth,
     worth_of,
 )
-from pytest_hwperf.stats.tradeoffs import best_by, pareto
+from pytest_hwperf.stats.choice.tradeoffs import best_by, pareto
 
 
 def against(one: Candidate, other: Candidate, change: Estimate, outcome: ComparisonOutcome) -> Candidate:

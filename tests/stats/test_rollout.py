@@ -7,8 +7,8 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Budget, Comparison, Margin, uncompared
 from pytest_hwperf.reports.rollout import reason
-from pytest_hwperf.stats.rollout import Contender, FailedRequests, Requests, decide, requirements_of
-from pytest_hwperf.stats.tradeoffs import Requirement
+from pytest_hwperf.stats.choice.rollout import Contender, FailedRequests, Requests, decide, requirements_of
+from pytest_hwperf.stats.choice.tradeoffs import Requirement
 
 OLD, NEW = version("old.onnx", 1.0), version("new.onnx", 1.0)
 EQUAL = latency("equivalent")

@@ -11,10 +11,10 @@ from scipy.stats import binom
 from pytest_hwperf.records.evidence import Evidence, FixedSample, Observation
 from pytest_hwperf.records.run import Classes, Figure, replace
 from pytest_hwperf.records.verdict import Budget
-from pytest_hwperf.stats.hypotheses import SIDES
-from pytest_hwperf.stats.ranks import fewest_calls
-from pytest_hwperf.stats.rollout import ALWAYS, MEAN, P95, Requests, figures_of, taken_for
-from pytest_hwperf.stats.rollout_plan import SHARES, Plan, alarm_count, plan_of, seen_share
+from pytest_hwperf.stats.choice.rollout import ALWAYS, MEAN, P95, Requests, figures_of, taken_for
+from pytest_hwperf.stats.choice.rollout_plan import SHARES, Plan, alarm_count, plan_of, seen_share
+from pytest_hwperf.stats.figures.ranks import fewest_calls
+from pytest_hwperf.stats.pairs.hypotheses import SIDES
 
 WORST = ("accuracy_worst_class", "mean")
 ASKED = gates.asked("accuracy", 0.0, statistic="mean", scale="absolute", better="higher")

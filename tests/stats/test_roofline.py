@@ -6,7 +6,7 @@ import pytest
 
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.profiles import Graph, GraphNode, PeakRate, Peaks, Tensor, Work
-from pytest_hwperf.stats.roofline import count_work, roofline_of
+from pytest_hwperf.stats.causes.roofline import count_work, roofline_of
 
 PEAK = PeakRate(threads=1, flops_per_s=100e9, bytes_per_s=10e9)
 

@@ -8,9 +8,9 @@ from fakes.gates import MEMORY, build, hypothesis
 
 from pytest_hwperf.records.evidence import Evidence, Measurement, Seen
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.explanations import explained
-from pytest_hwperf.stats.hypotheses import seen_beside
-from pytest_hwperf.stats.sequence import decide
+from pytest_hwperf.stats.causes.explanations import explained
+from pytest_hwperf.stats.pairs.hypotheses import seen_beside
+from pytest_hwperf.stats.pairs.sequence import decide
 
 WHOLE = Measurement(test="", label="")
 Metric = Literal["memory", "cold_start", "cpu_time"]

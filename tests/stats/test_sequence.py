@@ -19,7 +19,7 @@ from pytest_hwperf.records.messages import said, state
 from pytest_hwperf.records.metrics import Better
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison
-from pytest_hwperf.stats.sequence import SCREEN_PAIRS, Step, check_alpha, decide, looks, next_step
+from pytest_hwperf.stats.pairs.sequence import SCREEN_PAIRS, Step, check_alpha, decide, looks, next_step
 
 MB = 1e6
 VARYING = [10 * MB + i for i in range(7)]  # no two processes alike
@@ -633,6 +633,6 @@ def test_every_trial_has_an_outcome_at_the_end() -> None:
 
 def test_deciding_by_pairs_does_not_import_scipy() -> None:
     """It takes longer to import than a pair of small models takes to run."""
-    code = "import sys, pytest_hwperf.stats.sequence as s; s.looks(3, 0.01); s.check_alpha(0.01)"
+    code = "import sys, pytest_hwperf.stats.pairs.sequence as s; s.looks(3, 0.01); s.check_alpha(0.01)"
     program = f"{code}; sys.exit(any(name in sys.modules for name in ('scipy', 'numpy')))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -9,8 +9,8 @@ from fakes import records as fake
 from pytest_hwperf.records.evidence import FixedSample, Hypothesis, Measurement
 from pytest_hwperf.records.run import Classes, Sample, Values, figure_of, replace
 from pytest_hwperf.records.verdict import Margin
-from pytest_hwperf.stats.estimates import figures
-from pytest_hwperf.stats.exact import compare_accuracy, lost_classes, share_interval
+from pytest_hwperf.stats.figures.estimates import figures
+from pytest_hwperf.stats.figures.exact import compare_accuracy, lost_classes, share_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

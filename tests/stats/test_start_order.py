@@ -14,8 +14,8 @@ from fakes import gates
 
 from pytest_hwperf.records.evidence import Evidence, FixedSample, Hypothesis, Pair, Stage
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.exact import share_interval
-from pytest_hwperf.stats.sequence import decide, next_step
+from pytest_hwperf.stats.figures.exact import share_interval
+from pytest_hwperf.stats.pairs.sequence import decide, next_step
 
 pytestmark = pytest.mark.simulation
 

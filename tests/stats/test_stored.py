@@ -17,8 +17,8 @@ from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import Figure, Machine, Run, Sample, StoredRun, replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Judgement, Margin, uncompared
-from pytest_hwperf.stats.estimates import figures
-from pytest_hwperf.stats.stored import (
+from pytest_hwperf.stats.figures.estimates import figures
+from pytest_hwperf.stats.stored.compare import (
     Criteria,
     Stored,
     choose,

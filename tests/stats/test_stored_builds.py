@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pytest_hwperf.records.markers import DEFAULT_MARGINS
 from pytest_hwperf.records.run import Run
 from pytest_hwperf.records.verdict import Judgement
-from pytest_hwperf.stats.estimates import figures
-from pytest_hwperf.stats.stored import Criteria, Stored, compare_with_stored, stored_run_of
+from pytest_hwperf.stats.figures.estimates import figures
+from pytest_hwperf.stats.stored.compare import Criteria, Stored, compare_with_stored, stored_run_of
 
 SCRIPT = functions_of("stores.stored_builds")
 TESTS, FLIPPED, EXAMPLES = SCRIPT["TESTS"], SCRIPT["FLIPPED"], SCRIPT["EXAMPLES"]

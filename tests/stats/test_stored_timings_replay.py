@@ -8,7 +8,7 @@ from fakes.benchmarks import functions_of
 from fakes.documents import rows_after
 
 from pytest_hwperf.records.metrics import METRICS
-from pytest_hwperf.stats.stored import compare_with_history
+from pytest_hwperf.stats.stored.compare import compare_with_history
 
 
 @pytest.fixture(scope="module")

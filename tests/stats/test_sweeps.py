@@ -9,7 +9,7 @@ from fakes import records as fake
 from pytest_hwperf.records.report import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import Figure, replace
 from pytest_hwperf.records.verdict import Budget
-from pytest_hwperf.stats.sweeps import Round, Stats, figures_of, is_beyond, missed, over_rounds, row_of, sweep_of
+from pytest_hwperf.stats.choice.sweeps import Round, Stats, figures_of, is_beyond, missed, over_rounds, row_of, sweep_of
 
 P95 = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
 MEMORY = Budget(keyword="memory_max_mb", metric="memory", statistic="p50", limit=1e6)

@@ -10,8 +10,8 @@ from pytest_hwperf.records.evidence import Evidence
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.units import reasons
-from pytest_hwperf.stats.sequence import decide
-from pytest_hwperf.stats.timetable import (
+from pytest_hwperf.stats.pairs.sequence import decide
+from pytest_hwperf.stats.pairs.timetable import (
     COARSE,
     FINE,
     PAIR_PLAN,

@@ -15,8 +15,8 @@ from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.markers import parse_budgets
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Classes
-from pytest_hwperf.stats.candidates import ACCURACY, DIMENSIONS, Candidate, between_processes
-from pytest_hwperf.stats.tradeoffs import (
+from pytest_hwperf.stats.choice.candidates import ACCURACY, DIMENSIONS, Candidate, between_processes
+from pytest_hwperf.stats.choice.tradeoffs import (
     WEIGHTS,
     Choice,
     answers,

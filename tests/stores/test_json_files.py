@@ -19,7 +19,7 @@ from pytest_hwperf.host.files import create_file, replace_file
 from pytest_hwperf.records.codec import to_json
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.run import StoredRun, replace
-from pytest_hwperf.stats.history import Annotation
+from pytest_hwperf.stats.stored.history import Annotation
 from pytest_hwperf.stores import baseline_folder, signed_lines
 from pytest_hwperf.stores.json_files import JsonStore
 from pytest_hwperf.stores.store import Store

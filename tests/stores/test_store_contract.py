@@ -14,7 +14,7 @@ from fakes.closed_paths import close
 
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.run import StoredRun, replace
-from pytest_hwperf.stats.history import Annotation
+from pytest_hwperf.stats.stored.history import Annotation
 from pytest_hwperf.stores import baseline_folder
 from pytest_hwperf.stores.json_files import JsonStore
 from pytest_hwperf.stores.sql import rows

@@ -19,8 +19,8 @@ from pytest_hwperf.records.run import Key, Run, figure_of
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.units import counted, show
 from pytest_hwperf.records.verdict import Budget, Judgement, Verdict
-from pytest_hwperf.stats.estimates import figures
-from pytest_hwperf.stats.stored import REPEATS
+from pytest_hwperf.stats.figures.estimates import figures
+from pytest_hwperf.stats.stored.compare import REPEATS
 from pytest_hwperf.stats.verdicts import MOST_RETRIES, keeps
 
 

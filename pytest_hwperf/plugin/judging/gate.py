@@ -32,10 +32,10 @@ from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.report import named_code, present_code
 from pytest_hwperf.records.text import shortened, visible, visible_lines
 from pytest_hwperf.records.units import counted, some_of
-from pytest_hwperf.stats.history import ANCHOR
-from pytest_hwperf.stats.hypotheses import EnergySource, MeasuredTest, why_not_rerun
-from pytest_hwperf.stats.sequence import check_alpha
-from pytest_hwperf.stats.stored import rerun_of
+from pytest_hwperf.stats.pairs.hypotheses import EnergySource, MeasuredTest, why_not_rerun
+from pytest_hwperf.stats.pairs.sequence import check_alpha
+from pytest_hwperf.stats.stored.compare import rerun_of
+from pytest_hwperf.stats.stored.history import ANCHOR
 
 
 def rerun(session: pytest.Session) -> None:

@@ -30,8 +30,9 @@ from pytest_hwperf.records.run import Figure, Key, Run, replace
 from pytest_hwperf.records.text import shell_line, visible
 from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports.exports import properties
-from pytest_hwperf.stats.estimates import figures
-from pytest_hwperf.stats.stored import (
+from pytest_hwperf.stats.choice.sweeps import is_beyond, missed, row_of
+from pytest_hwperf.stats.figures.estimates import figures
+from pytest_hwperf.stats.stored.compare import (
     Criteria,
     Stored,
     choose,
@@ -45,7 +46,6 @@ from pytest_hwperf.stats.stored import (
     required_of,
     unless_agreed,
 )
-from pytest_hwperf.stats.sweeps import is_beyond, missed, row_of
 from pytest_hwperf.stats.verdicts import answers_markers, failure_lines, judge
 
 

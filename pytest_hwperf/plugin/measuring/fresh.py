@@ -24,7 +24,7 @@ from pytest_hwperf.records.messages import Statement, said, state
 from pytest_hwperf.records.metrics import taken_by
 from pytest_hwperf.records.run import Sample
 from pytest_hwperf.records.units import show
-from pytest_hwperf.stats.hypotheses import PROCESSES
+from pytest_hwperf.stats.pairs.hypotheses import PROCESSES
 
 _MEASURED: Mapping[Role, str] = {  # by processes in each role, where there are several
     "cold": "cold start",

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_hwperf.gate.load import carrier_of, check_processes, reply_share, run_by_processes, served_by
-from pytest_hwperf.gate.load_target import subject_of_address
+from pytest_hwperf.gate.models.load import carrier_of, check_processes, reply_share, run_by_processes, served_by
+from pytest_hwperf.gate.models.requests import subject_of_address
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.local import Times, load_samples
@@ -26,7 +26,7 @@ from pytest_hwperf.records.metrics import ENERGY
 from pytest_hwperf.records.run import Sample, Served
 from pytest_hwperf.records.run import replace as replace_record
 from pytest_hwperf.records.units import show
-from pytest_hwperf.stats.loads import bound_of, piece_of, share_of_one, undelayed
+from pytest_hwperf.stats.service.loads import bound_of, piece_of, share_of_one, undelayed
 
 _SLOWEST_QPS = 5  # of a server load in pairs
 _OWN = frozenset({"latency", "throughput", "sample_throughput"})  # what a load says otherwise than calls in a row

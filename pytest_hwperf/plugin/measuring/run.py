@@ -31,10 +31,10 @@ from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, Taken, taken_
 from pytest_hwperf.records.run import Run, Sample, replace
 from pytest_hwperf.records.verdict import Skip
 from pytest_hwperf.scenarios.threads import oversubscription, waiting_threads
-from pytest_hwperf.stats.carbon import carbon_samples
-from pytest_hwperf.stats.estimates import enough
-from pytest_hwperf.stats.hypotheses import PROCESSES
-from pytest_hwperf.stats.ranks import is_tail
+from pytest_hwperf.stats.figures.estimates import enough
+from pytest_hwperf.stats.figures.ranks import is_tail
+from pytest_hwperf.stats.pairs.hypotheses import PROCESSES
+from pytest_hwperf.stats.service.carbon import carbon_samples
 from pytest_hwperf.stats.verdicts import why_it_cannot_pass
 
 _ONCE = "first_call"

@@ -11,7 +11,7 @@ from pytest_hwperf.records.errors import HwperfError, StoreError
 from pytest_hwperf.records.evidence import Gate
 from pytest_hwperf.records.units import counted
 from pytest_hwperf.records.verdict import Judgement
-from pytest_hwperf.stats.history import Series, drifted, explained, suspects_of
+from pytest_hwperf.stats.stored.history import Series, drifted, explained, suspects_of
 
 _NAMED = 3  # tests
 _NEWEST = 1000  # runs

@@ -21,12 +21,12 @@ from pytest_hwperf.records.units import counted
 from pytest_hwperf.records.verdict import Comparison, Judgement
 from pytest_hwperf.reports.headline import hidden_by_xfails
 from pytest_hwperf.reports.table import families
-from pytest_hwperf.stats.advice import advice
-from pytest_hwperf.stats.candidates import candidate_of, pairs_of, slower_than_fp32
-from pytest_hwperf.stats.hypotheses import one_side_only
+from pytest_hwperf.stats.choice.advice import advice
+from pytest_hwperf.stats.choice.candidates import candidate_of, pairs_of, slower_than_fp32
+from pytest_hwperf.stats.choice.tradeoffs import measured_together
 from pytest_hwperf.stats.merging import assigned
-from pytest_hwperf.stats.stored import gone_from, machine_drift
-from pytest_hwperf.stats.tradeoffs import measured_together
+from pytest_hwperf.stats.pairs.hypotheses import one_side_only
+from pytest_hwperf.stats.stored.compare import gone_from, machine_drift
 from pytest_hwperf.stats.verdicts import baseline_failed, pairs_failed
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.stats.sweeps import missed, row_of, sweep_of
+from pytest_hwperf.stats.choice.sweeps import missed, row_of, sweep_of
 
 _NAMED = 3  # tests in a warning
 _MOST_TURNS = 0.5  # of a comparison, interrupted: then nothing else helps it

@@ -22,9 +22,9 @@ from pytest_hwperf.reports import csv_files, explained, json_file, markdown, plo
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.document import StyledLine, as_text
-from pytest_hwperf.stats.history import Annotation, Series
-from pytest_hwperf.stats.hypotheses import why_not_rerun
-from pytest_hwperf.stats.stored import may_hide_a_change, stored_run_of
+from pytest_hwperf.stats.pairs.hypotheses import why_not_rerun
+from pytest_hwperf.stats.stored.compare import may_hide_a_change, stored_run_of
+from pytest_hwperf.stats.stored.history import Annotation, Series
 
 if TYPE_CHECKING:
     from pytest_hwperf.plugin.session.settings import Settings

@@ -18,9 +18,9 @@ from typing import Literal
 import pytest
 
 from pytest_hwperf.checkout.revision import Revision
-from pytest_hwperf.gate.channel import Ended, Ready
-from pytest_hwperf.gate.load import served_by
-from pytest_hwperf.gate.turns import Turns
+from pytest_hwperf.gate.models.load import served_by
+from pytest_hwperf.gate.pair.channel import Ended, Ready
+from pytest_hwperf.gate.pair.turns import Turns
 from pytest_hwperf.host.fakes import fakes_aside
 from pytest_hwperf.host.launch import is_child_of
 from pytest_hwperf.host.module_states import states
@@ -45,8 +45,8 @@ from pytest_hwperf.records.errors import MeasurementError, WorkerError
 from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.metrics import taken_by
 from pytest_hwperf.records.run import Run, replace
-from pytest_hwperf.stats.hypotheses import Facts, Recorded, SideOutcome
-from pytest_hwperf.stats.loads import share_of_one
+from pytest_hwperf.stats.pairs.hypotheses import Facts, Recorded, SideOutcome
+from pytest_hwperf.stats.service.loads import share_of_one
 
 _LONGEST_REASON = 500  # characters of a failure that are sent
 _OF_ROWS = ("data", "lengths", "batch_size", "load")  # conditions in which two scenarios that are compared agree

@@ -25,7 +25,7 @@ from pytest_hwperf.plugin.session.state import session_of
 from pytest_hwperf.plugin.session.training import REMEDY, trains
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import SerialisationError, WorkerError
-from pytest_hwperf.stats.changed_code import Usage, Watch
+from pytest_hwperf.stats.causes.changed_code import Usage, Watch
 
 _STARTUP = pytest.StashKey["_Parts"]()
 _RECORDER = pytest.StashKey[Recorder]()

@@ -16,8 +16,8 @@ from pytest_hwperf.records.structs import Record
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.verdict import Budget, Comparison, Judgement
 from pytest_hwperf.reports.rows import Row
-from pytest_hwperf.stats.history import Trend
-from pytest_hwperf.stats.ranks import decisive
+from pytest_hwperf.stats.figures.ranks import decisive
+from pytest_hwperf.stats.stored.history import Trend
 
 Plain = dict[str, Any]
 SeenKey = tuple[str, Measurement, str, str]  # kind of machine, measurement, metric and statistic

@@ -27,9 +27,9 @@ from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html.details import PairData, Plain, chart_of, detail_of, rounded, seen_of, shared_of
 from pytest_hwperf.reports.rows import GROUPS, Row, Tone, benchmark_of, grouped, title_of, unnamed_scenario
 from pytest_hwperf.reports.table import rows
-from pytest_hwperf.stats.candidates import per_row
-from pytest_hwperf.stats.history import FEWEST_DRAWN, Annotation, Series, Trend, trend_of, with_run
-from pytest_hwperf.stats.tradeoffs import measured_together
+from pytest_hwperf.stats.choice.candidates import per_row
+from pytest_hwperf.stats.choice.tradeoffs import measured_together
+from pytest_hwperf.stats.stored.history import FEWEST_DRAWN, Annotation, Series, Trend, trend_of, with_run
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -17,8 +17,8 @@ from pytest_hwperf.records.metrics import metric_of
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Estimate, Figure, Machine, Run, StoredRun, figure_of
 from pytest_hwperf.records.verdict import Budget, Judgement, Verdict
-from pytest_hwperf.stats.history import PastValue, Series, Statistic, is_anchor, lined_up
-from pytest_hwperf.stats.stored import stored_run_of
+from pytest_hwperf.stats.stored.compare import stored_run_of
+from pytest_hwperf.stats.stored.history import PastValue, Series, Statistic, is_anchor, lined_up
 from pytest_hwperf.stores.sql.tables import select, table
 from pytest_hwperf.stores.store import matches
 

@@ -8,7 +8,7 @@ from pytest_hwperf.host.extras import require
 from pytest_hwperf.records.errors import StoreError
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import Machine, StoredRun
-from pytest_hwperf.stats.history import Annotation, Series
+from pytest_hwperf.stats.stored.history import Annotation, Series
 from pytest_hwperf.stores.sql import rows
 from pytest_hwperf.stores.sql.database import Database
 from pytest_hwperf.stores.sql.rows import ACCEPTED, HELD, RunsPlace, StoredRow, entry_of, key_of

@@ -16,8 +16,8 @@ from pytest_hwperf.records.run import replace
 from pytest_hwperf.reports.html import page
 from pytest_hwperf.reports.html.details import packed, quantiles, rounded, tree_of
 from pytest_hwperf.reports.rows import grouped
-from pytest_hwperf.stats.hypotheses import SIDES
-from pytest_hwperf.stats.roofline import roofline_of
+from pytest_hwperf.stats.causes.roofline import roofline_of
+from pytest_hwperf.stats.pairs.hypotheses import SIDES
 
 if TYPE_CHECKING:
     from pytest_hwperf.records.evidence import Gate
@@ -38,7 +38,7 @@ def slower(*, apart: bool = False) -> Report:
 
 def _judged(evidence: Any) -> Iterator[Any]:
     from pytest_hwperf.records.verdict import Judgement, Policy
-    from pytest_hwperf.stats.sequence import decide
+    from pytest_hwperf.stats.pairs.sequence import decide
     from pytest_hwperf.stats.verdicts import judge
 
     for hypothesis, comparison in decide(evidence).items():

@@ -13,7 +13,7 @@ from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.reports.html import page
 from pytest_hwperf.reports.rows import grouped
-from pytest_hwperf.stats.history import Annotation, Series, Trend, trend_of
+from pytest_hwperf.stats.stored.history import Annotation, Series, Trend, trend_of
 
 _PLAIN = fake.sklearn_judgement()
 JUDGEMENT = replace(_PLAIN, run=replace(_PLAIN.run, started_at="2026-09-01T09:30:00+00:00"))

@@ -20,7 +20,7 @@ from pytest_hwperf.records.messages import state
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, Judgement, Margin
-from pytest_hwperf.stats.stored import stored_run_of
+from pytest_hwperf.stats.stored.compare import stored_run_of
 from pytest_hwperf.stores.sql.store import SqlStore
 
 ANCHOR = "a" * 40

@@ -15,7 +15,7 @@ from fakes import records as fake
 from sqlalchemy import event
 
 from pytest_hwperf.records.errors import StoreError
-from pytest_hwperf.stats.history import Annotation
+from pytest_hwperf.stats.stored.history import Annotation
 from pytest_hwperf.stores.sql.store import SqlStore
 
 pytestmark = pytest.mark.live  # a server takes seconds to start

@@ -1,0 +1,1 @@
+"""Versions of a model, compared without pytest."""

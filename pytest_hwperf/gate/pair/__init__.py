@@ -1,0 +1,1 @@
+"""One pair of processes, from both ends."""

@@ -1,0 +1,1 @@
+"""Which version, form or batch size is the better one."""

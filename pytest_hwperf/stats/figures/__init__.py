@@ -1,0 +1,1 @@
+"""How sure one figure is."""

@@ -1,0 +1,1 @@
+"""Whether pairs of processes show a change."""

@@ -1,0 +1,1 @@
+"""How much a service bears, and what it costs."""

@@ -1,0 +1,1 @@
+"""What stored runs say of a new one."""
