@@ -28,7 +28,7 @@ from pytest_hwperf.records.markers import nearest_or_all
 from pytest_hwperf.records.run import Machine
 from pytest_hwperf.records.units import counted, show, show_amount
 from pytest_hwperf.reports.document import Block, Listing, Paragraph, Title, Titled
-from pytest_hwperf.scenarios.threads import limit_threads
+from pytest_hwperf.runtimes.threads import limit_threads
 from pytest_hwperf.stats.pairs.timetable import BlockPlan
 
 ABILITIES = ("energy", "memory", "cpu", "clock")  # besides the sources of energy by name

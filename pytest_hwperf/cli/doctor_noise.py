@@ -48,7 +48,7 @@ def read_threads(settings: Mapping[str, str]) -> dict[str, Any]:
     import onnxruntime
     import threadpoolctl
 
-    from pytest_hwperf.scenarios.ort import session_conditions
+    from pytest_hwperf.runtimes.ort import session_conditions
 
     pools = threadpoolctl.threadpool_info()
     return {

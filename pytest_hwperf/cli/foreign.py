@@ -18,7 +18,7 @@ from pytest_hwperf.records.run import Estimate, Figure, Run, Sample, replace
 from pytest_hwperf.records.structs import Count, ForeignRecord, Size
 from pytest_hwperf.records.text import shortened
 from pytest_hwperf.records.verdict import Judgement
-from pytest_hwperf.scenarios.profiles import parse_calls
+from pytest_hwperf.runtimes.profiles import parse_calls
 from pytest_hwperf.stats.causes.explanations import profile_of, profiler_costs
 from pytest_hwperf.stats.figures.estimates import REPORTED_CONFIDENCE, figures
 

@@ -31,7 +31,7 @@ from pytest_hwperf.records.evidence import Evidence, Measurement, Pair, Side
 from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.run import replace
 from pytest_hwperf.records.verdict import Comparison, ComparisonOutcome, Margin, uncompared
-from pytest_hwperf.scenarios.onnx_file import compared_file
+from pytest_hwperf.runtimes.onnx_file import compared_file
 from pytest_hwperf.stats.choice.rollout import decide
 from pytest_hwperf.stats.choice.rollout_plan import RolloutFile, VersionRecord
 from pytest_hwperf.stats.pairs.sequence import next_step

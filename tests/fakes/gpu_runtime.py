@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.scenarios.ort import open_session
+from pytest_hwperf.runtimes.ort import open_session
 
 CPU = "CPUExecutionProvider"
 

@@ -73,7 +73,7 @@ def test_the_process_of_a_test_is_given_the_models_of_this_session(
     """The sides of a gate are not: each has models of its own."""
     item: Any = SimpleNamespace(config=pytester.parseconfigure("--hwperf-only"), path=pytester.makepyfile(""))
     given = {"HWPERF_SESSION_MODELS": "/models"}
-    monkeypatch.setattr("pytest_hwperf.scenarios.cache.session_variables", lambda: given)
+    monkeypatch.setattr("pytest_hwperf.runtimes.cache.session_variables", lambda: given)
     assert given.items() <= command_for(item).environment.items()
     assert not given.keys() & pytest_command(item.config).environment.keys()
 

@@ -25,7 +25,7 @@ def test_model(hwperf, scenario): hwperf(scenario)
 CONVERSION = """
 import os
 import work
-from pytest_hwperf.scenarios.cache import load_or_build
+from pytest_hwperf.runtimes.cache import load_or_build
 
 def build():
     with open(os.environ["NOTES"], "a") as notes: notes.write("converted ")

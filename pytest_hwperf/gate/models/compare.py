@@ -32,7 +32,7 @@ from pytest_hwperf.records.metrics import taken_by
 from pytest_hwperf.records.run import Figure, Key
 from pytest_hwperf.records.text import visible
 from pytest_hwperf.records.verdict import Budget, Comparison, Margin
-from pytest_hwperf.scenarios.onnx_source import read_source
+from pytest_hwperf.runtimes.onnx_source import read_source
 from pytest_hwperf.stats.choice.rollout import Contender, Requests, figures_of, taken_for
 from pytest_hwperf.stats.pairs.hypotheses import SIDES, MeasuredTest, Questions, questions_of
 from pytest_hwperf.stats.pairs.timetable import rounded_up, seconds_needed_from_rehearsal

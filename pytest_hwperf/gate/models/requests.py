@@ -32,7 +32,7 @@ from pytest_hwperf.records.contracts import Predictions
 from pytest_hwperf.records.errors import MeasurementError, UsageProblem
 from pytest_hwperf.records.markers import Load
 from pytest_hwperf.records.run import replace as replace_record
-from pytest_hwperf.scenarios.onnx_file import compared_file
+from pytest_hwperf.runtimes.onnx_file import compared_file
 from pytest_hwperf.stats.choice.rollout import Requests
 
 _WARM_UP_S = 1.0

@@ -25,8 +25,8 @@ from pytest_hwperf.records.messages import Statement, state
 from pytest_hwperf.records.metrics import metric_of, taken_by
 from pytest_hwperf.records.report import Sweep, SweepPoint, SweepRow
 from pytest_hwperf.records.run import Figure, replace
-from pytest_hwperf.scenarios.onnx_file import compared_file
-from pytest_hwperf.scenarios.threads import limit_threads
+from pytest_hwperf.runtimes.onnx_file import compared_file
+from pytest_hwperf.runtimes.threads import limit_threads
 from pytest_hwperf.stats.choice.sweeps import (
     Round,
     figures_of,

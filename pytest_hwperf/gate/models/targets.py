@@ -16,8 +16,8 @@ from pytest_hwperf.measure.subjects import LoadedSubject, Subject, subject_of_ca
 from pytest_hwperf.records.errors import HwperfError, UsageProblem
 from pytest_hwperf.records.markers import ADDRESSES, is_address, nearest, shown_address
 from pytest_hwperf.records.text import visible
-from pytest_hwperf.scenarios.sklearn_native import load_estimator
-from pytest_hwperf.scenarios.threads import limit_threads
+from pytest_hwperf.runtimes.sklearn_native import load_estimator
+from pytest_hwperf.runtimes.threads import limit_threads
 
 TargetKind = Literal["address", "function", "estimator", "pickle", "ONNX file"]
 

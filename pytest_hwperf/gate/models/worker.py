@@ -49,7 +49,7 @@ def subject_of(spec: ModelSpec) -> "Subject":
 
     if kind == "function":
         return subject_of_callable(function_of(spec.model), (X,), {}, y_true=y, batch_size=spec.batch_size)
-    from pytest_hwperf.scenarios.onnx_file import compared_file
+    from pytest_hwperf.runtimes.onnx_file import compared_file
 
     # Whether outputs are labels is known only where there are some to hold them against.
     scenario = replace(compared_file(Path(spec.model), spec.threads), classifies=y is not None)
@@ -107,7 +107,7 @@ def _reason_of(error: Exception, spec: ModelSpec) -> str:
         return str(error)
     why = ""
     if kind_of(spec.model) == "ONNX file":
-        from pytest_hwperf.scenarios.onnx_file import why_refused
+        from pytest_hwperf.runtimes.onnx_file import why_refused
 
         with np.load(spec.data, allow_pickle=False) as data:
             why = why_refused(Path(spec.model), data["X"], spec.batch_size)

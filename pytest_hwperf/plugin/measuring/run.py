@@ -30,7 +30,7 @@ from pytest_hwperf.records.messages import Remark, Statement, state
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY, METRICS, Taken, taken_by
 from pytest_hwperf.records.run import Run, Sample, replace
 from pytest_hwperf.records.verdict import Skip
-from pytest_hwperf.scenarios.threads import oversubscription, waiting_threads
+from pytest_hwperf.runtimes.threads import oversubscription, waiting_threads
 from pytest_hwperf.stats.figures.estimates import enough
 from pytest_hwperf.stats.figures.ranks import is_tail
 from pytest_hwperf.stats.pairs.hypotheses import PROCESSES

@@ -108,7 +108,7 @@ def command_for(item: pytest.Item) -> Command:
     """Return the command that runs the file of a test, with the models that this process has converted."""
     if not item.path.exists():
         raise WorkerError(f"{item.nodeid} lies in no file, so that no fresh process can run it")
-    from pytest_hwperf.scenarios.cache import session_variables
+    from pytest_hwperf.runtimes.cache import session_variables
 
     command = pytest_command(item.config).for_file(item.path)
     return replace(command, environment={**command.environment, **session_variables()})
