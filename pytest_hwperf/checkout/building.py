@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from time import monotonic
 from types import ModuleType
 
-from pytest_hwperf.checkout.isolation import check_ignored
+from pytest_hwperf.checkout.ignored import check_ignored
 from pytest_hwperf.checkout.layer import is_here
 from pytest_hwperf.checkout.trees import Trees, own_paths
 from pytest_hwperf.host.files import new_folder, read_text

@@ -7,11 +7,10 @@ from importlib.metadata import distributions
 from pathlib import Path, PurePath
 
 from pytest_hwperf.checkout.both import Translation
-from pytest_hwperf.checkout.git import ignored_files, tracked_files
+from pytest_hwperf.checkout.ignored import module_of
 from pytest_hwperf.checkout.layer import is_from
 from pytest_hwperf.checkout.opened import check_opened
-from pytest_hwperf.checkout.trees import Tree, Trees, is_same, sharing
-from pytest_hwperf.host.files import is_file
+from pytest_hwperf.checkout.trees import Tree, Trees, is_same
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.source_files import (
     SITES,
@@ -30,7 +29,6 @@ from pytest_hwperf.stats.pairs.hypotheses import SIDES
 Loaded = Mapping[Side, Sequence[str]]  # files of modules and libraries, links resolved
 
 _LONGEST = 100  # characters of a command that is shown
-_MOST = 1000  # files that git is asked about: a command line has an end
 _NO_SOURCES = frozenset({".py", ".pyi"})
 _NO_CODE = (
     "nothing to compare: your tests import no code of this repository, so that only files that they read can differ; "
@@ -100,54 +98,6 @@ def check_isolation(trees: Trees, loaded: Loaded, tests: Sequence[Path], *, own_
     return False
 
 
-def check_ignored(trees: Trees, loaded: Loaded) -> None:
-    """Refuse sides of which one has loaded code that the other lacks and git does not keep."""
-    for side, files in loaded.items():
-        other = trees.baseline if side == "candidate" else trees.candidate
-        own = (one for one in trees.tree(side).own(files) if "__pycache__" not in PurePath(one).parts)
-        missing = [one for one in own if not (other / one).exists()][:_MOST]
-        tracked = tracked_files(trees.root(side), missing)
-        ignored = ignored_files(trees.candidate, [file for file in missing if file not in (tracked or ())])
-        others = [file for file in missing if is_compiled(file) and file not in ignored]
-        if tracked is None:  # without git, what the other side has the source of was compiled
-            built = [one for one in others if (other / one).with_name(f"{_module(one)}.py").exists()]
-        else:
-            built = [one for one in others if one not in tracked]
-        compiled = [file for file in ignored if is_compiled(file)] + built
-        if found := compiled or ignored:
-            has_setup = is_file(trees.candidate / "setup.py")
-            build = shell_word("python setup.py build_ext --inplace" if has_setup else "COMMAND")
-            problem = _MISSING[side, bool(compiled)].format(build=build, share=sharing(ignored))
-            raise UsageProblem(f"{named(found)}: {problem}")
-
-
-# Side that has the files, whether they are compiled → what is wrong, and what to do.
-_MISSING: Mapping[tuple[Side, bool], str] = {
-    ("candidate", True): (
-        "compiled in place, which git does not have, so that the baseline would run other code: have both trees built "
-        "with --hwperf-build={build}, or the baseline's project with -o hwperf_base_env=build, or give the Python of "
-        "an environment in which it is, --hwperf-base-python=PATH"
-    ),
-    ("candidate", False): (
-        "loaded by the tests and ignored by git, so that the baseline does not have it: have it made in both trees "
-        "with --hwperf-build=COMMAND, or in the baseline with -o hwperf_base_env=build, or give the baseline the "
-        "present one with {share}"
-    ),
-    ("baseline", True): (
-        "compiled in the baseline only, so that the present tree would run other code: build it here in the same way, "
-        "as by `pip install -e .` or `python setup.py build_ext --inplace`"
-    ),
-    ("baseline", False): (
-        "loaded by the tests of the baseline and ignored by git, and the present tree does not have it: generate it "
-        "here as it was there, as by `pip install -e .`"
-    ),
-}
-
-
-def _module(file: str) -> str:
-    return PurePath(file).name.partition(".")[0]
-
-
 def check_compiled(trees: Trees, loaded: Loaded) -> None:
     """Refuse a compiled module that one side has loaded, and the other not although its tree has the source of it."""
     if len(loaded) < len(SIDES):
@@ -175,7 +125,7 @@ def _modules(files: Sequence[str], tree: Tree) -> Iterator[tuple[PurePath, str]]
             relative = PurePath(*relative.parts[1:]) if relative.parts[0] in SOURCES else relative
         else:
             continue
-        yield relative.with_name(_module(file)), file
+        yield relative.with_name(module_of(file)), file
 
 
 def _is_source_in(root: Path, module: PurePath) -> bool:

@@ -20,9 +20,9 @@ from pytest_hwperf.host.files import digest_of
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.progress import ProgressLine
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.false_alarms import parse_rate
 from pytest_hwperf.records.markers import DEFAULT_MARGINS, LONGEST_S, MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.records.metrics import ACCURACY, METRICS
-from pytest_hwperf.records.units import parse_rate
 from pytest_hwperf.records.verdict import Budget, Comparison, Policy
 from pytest_hwperf.reports.rollout import document_of, render
 from pytest_hwperf.stats.choice.rollout import P95, Contender, Decision, decide, requirements_of

@@ -15,11 +15,12 @@ from pytest_hwperf.host.files import read_file, replace_file
 from pytest_hwperf.records.codec import from_json, to_json
 from pytest_hwperf.records.errors import SerialisationError, UsageProblem
 from pytest_hwperf.records.evidence import Stage
+from pytest_hwperf.records.false_alarms import parse_rate
 from pytest_hwperf.records.markers import parse_size
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.report import Report
 from pytest_hwperf.records.structs import Record
-from pytest_hwperf.records.units import counted, parse_rate, show, show_share
+from pytest_hwperf.records.units import counted, show, show_share
 from pytest_hwperf.stats.figures.exact import share_interval
 from pytest_hwperf.stats.pairs.sequence import SHARES
 

@@ -11,7 +11,8 @@ from functools import partial
 from time import monotonic
 
 from pytest_hwperf.checkout.both import both_trees, with_ini, xfails_of
-from pytest_hwperf.checkout.isolation import check_ignored, prove
+from pytest_hwperf.checkout.ignored import check_ignored
+from pytest_hwperf.checkout.isolation import prove
 from pytest_hwperf.checkout.revision import date_of
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.gate.affected import Untouched, untouched_tests, watches_of

@@ -10,7 +10,7 @@ from time import monotonic
 
 from pytest_hwperf.checkout.both import commands, with_leftovers
 from pytest_hwperf.checkout.building import BuildPlace, Built, run_builds
-from pytest_hwperf.checkout.isolation import check_ignored
+from pytest_hwperf.checkout.ignored import check_ignored
 from pytest_hwperf.checkout.layer import Interpreter, own_folders, with_plugins
 from pytest_hwperf.checkout.shared_install import read_alike
 from pytest_hwperf.checkout.trees import Trees

@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from string import Formatter
 
-from pytest_hwperf.records.errors import UsageProblem
 from pytest_hwperf.records.structs import LARGEST
 
 _TOO_SHORT = "< clock step"
-_MOST_ALARMS = 0.2  # one false alarm in five builds is noise, not a gate
 _WHOLE_FROM = 10  # % or pp: from here on a short change has no decimals
 
 # For each base unit: (factor, name), largest first; the first factor that the value reaches is used.
@@ -206,15 +204,6 @@ def relative_change(log_ratio: float) -> float:
 def relative(difference: float, whole: float) -> float:
     """Return a difference as a share of a positive whole, within the range of all numbers."""
     return max(-LARGEST, min(LARGEST, difference / whole))
-
-
-def parse_rate(option: str, text: str) -> float:
-    """Turn `1%` or `0.01`, the accepted rate of false alarms, into 0.01."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
-    rate = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-    if not 0 < rate <= _MOST_ALARMS:
-        raise UsageProblem(f"{option}={text!r}: a rate above 0 up to 20 %, such as 1% or 0.01")
-    return rate
 
 
 class FactFormatter(Formatter):

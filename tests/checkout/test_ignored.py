@@ -7,7 +7,8 @@ import pytest
 from fakes.repositories import commit, git
 
 from pytest_hwperf.checkout import trees as trees_module
-from pytest_hwperf.checkout.isolation import check_compiled, check_ignored, same_code
+from pytest_hwperf.checkout.ignored import check_ignored
+from pytest_hwperf.checkout.isolation import check_compiled, same_code
 from pytest_hwperf.checkout.sharing import missing_files
 from pytest_hwperf.checkout.trees import Trees
 from pytest_hwperf.records.errors import UsageProblem

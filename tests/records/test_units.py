@@ -3,12 +3,12 @@
 import pytest
 
 from pytest_hwperf.records.errors import UsageProblem
+from pytest_hwperf.records.false_alarms import parse_rate
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.units import (
     EXPORT_UNITS,
     counted,
     exported_name,
-    parse_rate,
     scale_for,
     show,
     show_amount,

@@ -150,7 +150,7 @@ def baseline(flag: str, name: str) -> str:
 
 def alpha(flag: str, text: str) -> float:
     """Parse the rate; the parser is loaded only for another than the default."""
-    return 0.01 if text == DEFAULT_ALPHA else by_function("records.units", "parse_rate", flag, text)
+    return 0.01 if text == DEFAULT_ALPHA else by_function("records.false_alarms", "parse_rate", flag, text)
 
 
 def requirements(flag: str, given: Sequence[str]) -> tuple[str, ...]:
