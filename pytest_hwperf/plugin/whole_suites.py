@@ -75,7 +75,7 @@ def why_not_measured(item: pytest.Item, subject: Subject) -> Statement | None:
     with loaded.scope():
         stream = loaded.stream()
         try:
-            stream.first()
+            test_of(item).first_s = stream.first().seconds
         except InputChangedError as error:
             return state("not repeatable", why=error.why)
         if fixtures is not None and (used_up := fixtures.why_not_again()):
