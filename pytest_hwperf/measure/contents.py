@@ -72,7 +72,9 @@ class HeldContent:
         is_cache = self.form != "sequence" and not is_given and _is_private(path)
         keeps_keys = self.form == "sequence" or self.own.keys() <= now.own.keys()
         if now.size < self.size or not keeps_keys:
-            return {} if is_cache else {path: True}
+            if is_cache:  # which drops what is old, and is not empty then
+                return {} if now.size else {path: False}
+            return {path: True}
         found: Changes = {path: True} if is_given and now.size > self.size else {}
         if self.form != "sequence":
             are_kept = all(_is_kept(value, now.own[key]) for key, value in self.own.items())
@@ -191,9 +193,11 @@ class _Looker:
                 }
                 columns["index"] = value.index
                 parts = {key: self._column(column, depth + 1) for key, column in columns.items()}
+                parts["names"] = _names_of(value.columns)
                 return HeldContent(form="sequence", kind=kind, own=(), size=len(value), parts=parts)
             case "column":
                 parts = {"index": self._column(value.index, depth + 1), "values": self._column(value, depth + 1)}
+                parts["names"] = _names_of([getattr(value, "name", None)])
                 return HeldContent(form="sequence", kind=kind, own=(), size=len(value), parts=parts)
             case "array":
                 return self._array(value, depth)
@@ -248,6 +252,12 @@ class _Looker:
         content = plain.tobytes()
         own = (shape, plain.shape, str(plain.dtype), zlib.crc32(content))
         return HeldContent(form="array", kind=kind, own=own, is_blank=_repeats(content, plain.dtype.itemsize))
+
+
+def _names_of(columns: Any) -> HeldContent:
+    """Return the names of a frame's columns, as texts, and how many there are."""
+    own = [str(name) for name in islice(columns, _MOST_PARTS)]
+    return HeldContent(form="sequence", kind=list, own=own, size=len(columns))
 
 
 def _in_places(value: Any, shape: tuple[int, ...]) -> Any:

@@ -1,11 +1,14 @@
 """Items of the streams that calls return: when they arrived, and how a timed call takes them."""
 
+import sys
 from array import array
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from inspect import isasyncgenfunction, isawaitable, isfunction, isgeneratorfunction
 from io import IOBase
 from itertools import chain, count, cycle, islice, pairwise, repeat, starmap
 from statistics import median
+from subprocess import Popen
+from threading import Thread
 from time import perf_counter_ns
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -96,14 +99,33 @@ def _iterates_lazily(value: Any) -> bool:
 
 
 def refuse_unfinished(value: object) -> None:
-    """Refuse a result that is still to come, such as a future: its work lies outside of the call."""
+    """Refuse a result that is still to come, such as a future or a running thread: its work lies outside of the call.
+
+    Raises:
+        MeasurementError: it names how to wait for such a result.
+    """
+    waiting = _how_to_wait(value)
+    if not waiting:
+        return
+    name = type(value).__name__
+    article = "an" if name[0] in "AEIO" else "a"
+    raise MeasurementError(
+        f"the call returned {article} {name}, whose work is not done when the call ends: wait for it within the call, "
+        f"such as hwperf(lambda: {waiting})"
+    )
+
+
+def _how_to_wait(value: Any) -> str:
+    """Return the code that waits for a result that is still to come; "" of any other result."""
     kind = type(value)
-    if isawaitable(value) or any(all(hasattr(kind, name) for name in names) for names in _PROMISES):
-        article = "an" if kind.__name__[0] in "AEIO" else "a"
-        raise MeasurementError(
-            f"the call returned {article} {kind.__name__}, whose work goes on after the call: wait for it within "
-            "the call, such as hwperf(lambda: pool.submit(work).result())"
-        )
+    processes = getattr(sys.modules.get("multiprocessing.process"), "BaseProcess", ())
+    if isinstance(value, Thread | processes) if processes else isinstance(value, Thread):
+        return "start().join()" if value.is_alive() else ""
+    if isinstance(value, Popen):
+        return "start().wait()" if value.poll() is None else ""
+    if not isawaitable(value) and not any(all(hasattr(kind, name) for name in names) for names in _PROMISES):
+        return ""
+    return "work().compute()" if hasattr(kind, "compute") else "pool.submit(work).result()"
 
 
 def is_read_again(value: object) -> bool:

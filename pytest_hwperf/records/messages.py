@@ -89,7 +89,7 @@ _SENTENCES: Mapping[str, str] = {
     "not recorded": "the baseline does not record it",
     "not met": "the pairs did not meet this measurement: its label differs between processes",
     "own calls differ": "calls took {least:s} .. {most:s} in this session and {pairs:s} in fresh processes of the same "
-    "code: these may have run other code",
+    "code: they may run other code there, or depend on the calls before them",
     "called once": "calls fail in fresh processes of this code",
     "no value": "gave no value in {pairs} pairs in a row: {why}",
     "pairs cannot tell": "the pairs cannot tell",

@@ -147,7 +147,7 @@ def spelled(report: Report) -> Iterator[str]:
 
 
 def explained(report: Report) -> Iterator[str]:
-    from pytest_hwperf.plugin.judging import judge as judging
+    from pytest_hwperf.plugin.judging.judge import judge as judging
 
     for judgement in report.judgements:
         failing = replace(judgement, verdicts=tuple(replace(one, fails=True) for one in judgement.verdicts))
@@ -322,7 +322,7 @@ from fakes import records as fake
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.gate.models import compare as models
+from pytest_hwperf.gate.models.compare import compare as models
 
 HOSTILE = {hostile}
 

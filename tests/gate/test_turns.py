@@ -306,8 +306,10 @@ def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
     clock = SimpleNamespace(sleep=sleep, perf_counter=lambda: slept[0] / 1000, thread_time_ns=lambda: 0)
     set_cpu_clock(monkeypatch, lambda: min(slept[0], busy_ms) * 1_000_000)
     monkeypatch.setattr("pytest_hwperf.gate.pair.turns.time", clock)
-    served(line, Sleeping(), TimeBlock(calls=1, batch=1, rest=rest), answers=1)
+    (found,) = served(line, Sleeping(), TimeBlock(calls=1, batch=1, rest=rest), answers=1)
     assert [5 + waited_ms] == slept
+    assert isinstance(found.message, BlockTimes)
+    assert (rest and busy_ms > 5 + waited_ms) == found.message.is_busy
 
 
 def test_a_conductor_that_is_gone_ends_the_process(line: tuple[Turns, socket.socket]) -> None:

@@ -5,7 +5,10 @@ import csv
 import io
 import multiprocessing.pool
 import sqlite3
+import subprocess
+import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -17,7 +20,7 @@ from unittest.mock import MagicMock
 import pytest
 from fakes.streams import FakeClock, at_once
 
-from pytest_hwperf.measure.items import is_stream
+from pytest_hwperf.measure.items import is_stream, refuse_unfinished
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stream import FirstCall, OwnLoop, Stream
@@ -26,6 +29,7 @@ from pytest_hwperf.records.errors import MeasurementError
 MS = 1_000_000  # ns
 PACE = SamplingLimits(max_time_s=2.0)
 CLOCK = FakeClock()
+LET_GO = threading.Event()
 
 
 def item(row: int) -> int:
@@ -208,7 +212,7 @@ def test_an_iterable_that_goes_through_a_map_is_a_stream() -> None:
 def test_a_result_that_is_still_to_come_is_refused() -> None:
     """The work of a future or of a task lies outside of the call."""
     with ThreadPoolExecutor(1) as pool:
-        with pytest.raises(MeasurementError, match="a Future, whose work goes on after the call"):
+        with pytest.raises(MeasurementError, match="a Future, whose work is not done when the call ends"):
             Stream(lambda: pool.submit(int), None).first()
         assert Stream(lambda: pool.submit(int).result(), None).first().value == 0
     with multiprocessing.pool.ThreadPool(1) as threads, pytest.raises(MeasurementError, match="an ApplyResult"):
@@ -221,8 +225,49 @@ def test_a_result_that_is_still_to_come_is_refused() -> None:
         return asyncio.create_task(rest())
 
     loop = OwnLoop()
-    with closing(loop), pytest.raises(MeasurementError, match="a Task, whose work goes on after the call"):
+    with closing(loop), pytest.raises(MeasurementError, match="a Task, whose work is not done when the call ends"):
         Stream(begin, None, loop).first()
+
+
+def started() -> threading.Thread:
+    """Return a thread that waits until the test lets it go."""
+    thread = threading.Thread(target=LET_GO.wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_what_runs_on_by_itself_is_refused() -> None:
+    """A thread or a process; one that has ended is a result as any other."""
+    LET_GO.clear()
+    with pytest.raises(MeasurementError, match=r"a Thread, whose work .* such as hwperf\(lambda: start\(\).join\(\)\)"):
+        Stream(started, None).first()
+    LET_GO.set()
+    done = started()
+    done.join()
+    assert Stream(lambda: done, None).first().value is done
+    assert Stream(lambda: multiprocessing.get_context("spawn").Process(target=int), None).first().value
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        with pytest.raises(
+            MeasurementError, match=r"a Popen, whose work .* such as hwperf\(lambda: start\(\).wait\(\)\)"
+        ):
+            Stream(lambda: process, None).first()
+        process.communicate(b"\n")
+        assert Stream(lambda: process, None).first().value is process
+
+
+class Delayed:
+    """A piece of work that a library does when it is asked to, as dask does."""
+
+    def __await__(self) -> Iterator[None]:
+        yield None
+
+    def compute(self) -> int:
+        return 1
+
+
+def test_work_that_has_not_begun_is_refused() -> None:
+    with pytest.raises(MeasurementError, match=r"a Delayed, .* such as hwperf\(lambda: work\(\).compute\(\)\)"):
+        refuse_unfinished(Delayed())
 
 
 class Sized(Computed):

@@ -13,7 +13,10 @@ def same(): spend(1_000_000)
 def other(): spend(3_000_000)
 """
 TESTS = "import work\n\ndef test_same(): work.same()\n\ndef test_other(): work.other()\n"
-SAID = "in this session and 1.00 s in fresh processes of the same code: these may have run other code"  # of all tests
+SAID = (
+    "in this session and 1.00 s in fresh processes of the same code: they may run other code there, or depend on the "
+    "calls before them"
+)
 
 
 def test_pairs_that_run_other_code_than_this_session_are_doubted(pytester: pytest.Pytester) -> None:

@@ -13,7 +13,7 @@ from pytest_hwperf.stats.pairs.hypotheses import seen_beside
 from pytest_hwperf.stats.pairs.sequence import decide
 
 WHOLE = Measurement(test="", label="")
-Metric = Literal["memory", "cold_start", "cpu_time"]
+Metric = Literal["memory", "cold_start", "cpu_time", "first_call"]
 
 
 def with_seen(evidence: Evidence, metric: Metric, sides: Sequence[tuple[float, float]], of: Measurement) -> Evidence:
@@ -44,6 +44,17 @@ def test_what_differs_in_all_pairs_is_said_with_the_marker_that_judges_it() -> N
     assert [] == [
         (sides, expected) for sides, expected in table if expected != said(with_seen(EQUAL, "memory", sides, WHOLE))
     ]
+
+
+def test_a_first_call_that_differs_is_said_where_later_ones_do_not() -> None:
+    """By half and 2 ms in each pair, since a first call varies more than later ones."""
+    of = hypothesis(0).measurement
+    found = said(with_seen(EQUAL, "first_call", [(0.009, 0.026)] * 6, of))
+    assert (
+        "seen, not judged: first call of tests/test_models.py::test_0 9.00 → 26.0 ms (later calls are compared" in found
+    )
+    assert "" == said(with_seen(EQUAL, "first_call", [(0.009, 0.013)] * 6, of))
+    assert "" == said(with_seen(EQUAL, "first_call", [(0.001, 0.0029)] * 6, of))
 
 
 def test_what_is_judged_or_follows_from_a_regression_is_not_said_again() -> None:

@@ -81,6 +81,7 @@ class BlockTimes(Record, frozen=True, kw_only=True, tag=True):
     switches: Count | None  # involuntary context switches; None where the system does not count them
     parts: Mapping[str, Size] = {}  # metric → median over the block, in seconds, of what its calls consist of
     pace_s: Size = 0.0  # from the beginning of a call to that of the next, by a schedule or a setup; 0: none
+    is_busy: bool = False  # whether its threads went on to compute when the next turn began
 
 
 class PinTo(Record, frozen=True, kw_only=True, tag=True):

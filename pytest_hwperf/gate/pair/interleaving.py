@@ -49,6 +49,7 @@ _STEADY = 3  # successive warm-up blocks that have to agree
 ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that have got faster
 _LONGEST_ENERGY_WINDOW_S = 20.0  # boards need 12.5 s at their slowest
 _POOL = 0.2  # CPU time of other threads over that of the one that calls, from which a pool was at work
+_COMPUTES_ON = "computes on in threads of its own between the calls, which slows both sides"
 _LEAST_CPU_NS = 1_000_000  # CPU time below which the clocks' own cost would look like threads
 
 
@@ -60,6 +61,7 @@ class Block:
     cpu_s: float  # per call, the cold ones included
     preempted: bool | None  # None: not known
     parts: Mapping[str, float]  # metric → median, in seconds
+    is_busy: bool  # whether its threads went on to compute after it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +199,9 @@ class Interleaver:
             pools=frozenset(self.pools),
         )
         known = [block.preempted for side in SIDES for block in whole[side] if block.preempted is not None]
-        preempted = fmean(known) if known else None
+        busy = [side for side in SIDES if 2 * sum(block.is_busy for block in whole[side]) > len(whole[side])]
+        preempted = fmean(known) if known and not busy else None  # what interrupts them is no work of others
+        warnings = (*self._warnings, *(f"the {side} {_COMPUTES_ON}" for side in busy))
         for metric, statistic in dict.fromkeys((*self.statistics, *self._also_taken())):
             is_window, key = metric_of(metric).in_turns == "window", (metric, statistic)
             values = self._joules(found, key) if is_window else {side: self._values(side, *key) for side in SIDES}
@@ -210,7 +214,7 @@ class Interleaver:
                         baseline=values["baseline"],
                         candidate=values["candidate"],
                         preempted=None if is_window else preempted,
-                        warnings=tuple(self._warnings),
+                        warnings=warnings,
                         apart=bool(self.processes),
                     )
                 )
@@ -388,6 +392,7 @@ def _block_of(block: BlockTimes, taken_ns: Numbers, shape: _Shape) -> Block:
         cpu_s=block.cpu_ns / (len(taken_ns) * shape.batch) / _SECOND,
         preempted=None if block.switches is None else block.switches > 0,
         parts=block.parts,
+        is_busy=block.is_busy,
     )
 
 

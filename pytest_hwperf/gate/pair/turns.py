@@ -176,20 +176,31 @@ class Turns:
         thread, cpu = thread_ns() - thread, cpu_ns_since(cpu)
         cpu += max(0, round((cpu_seconds_of_children() - children_s) * _SECOND))  # some systems forget who has ended
         switches = None if switches is None else (interruptions() or 0) - switches
-        if asked.rest and cpu - thread > max(_ALONE_NS, _ALONE * thread):  # the other side is next
-            self._idle()
+        # The other side is next.
+        is_busy = asked.rest and cpu - thread > max(_ALONE_NS, _ALONE * thread) and not self._idle()
         cpu, thread = target.cpu_ns or (cpu, thread)
-        times = BlockTimes(cpu_ns=cpu, thread_ns=thread, switches=switches, parts=target.parts(), pace_s=target.pace_s)
+        times = BlockTimes(
+            cpu_ns=cpu,
+            thread_ns=thread,
+            switches=switches,
+            parts=target.parts(),
+            pace_s=target.pace_s,
+            is_busy=is_busy,
+        )
         self.send(times, taken)
 
-    def _idle(self) -> None:
-        """Wait until this process is idle: a pool that spins on would disturb the other side's turn."""
+    def _idle(self) -> bool:
+        """Wait until this process is idle, and return whether it is: a pool that spins on would disturb the next turn.
+
+        It waits no longer than a pool spins.
+        """
         deadline = time.perf_counter() + _LONGEST_PAUSE_S
         while time.perf_counter() < deadline:
             cpu = cpu_ns()
             time.sleep(0.001)
             if cpu_ns_since(cpu) < _STILL_NS:
-                return
+                return True
+        return False
 
 
 @dataclass(frozen=True, slots=True)
