@@ -12,7 +12,7 @@ from typing import Any
 from pytest_hwperf.cli import arguments as arg
 from pytest_hwperf.cli import output
 from pytest_hwperf.cli.inputs import read_data
-from pytest_hwperf.gate.models.compare import load as driver
+from pytest_hwperf.gate.models import load as driver
 from pytest_hwperf.gate.models.load import run_by_processes, run_load
 from pytest_hwperf.gate.models.requests import headers_of, requests_of, subject_of_target, warmed_up
 from pytest_hwperf.host.files import read_given

@@ -147,7 +147,7 @@ def spelled(report: Report) -> Iterator[str]:
 
 
 def explained(report: Report) -> Iterator[str]:
-    from pytest_hwperf.plugin.judging.judge import judge as judging
+    from pytest_hwperf.plugin.judging import judge as judging
 
     for judgement in report.judgements:
         failing = replace(judgement, verdicts=tuple(replace(one, fails=True) for one in judgement.verdicts))

@@ -14,7 +14,7 @@ from fakes.onnx_models import save_onnx
 from pytest_hwperf.cli import INTERRUPTED, USAGE, main, sweep
 from pytest_hwperf.cli.output import FAILED, INCONCLUSIVE, OK
 from pytest_hwperf.cli.sweep import exit_code
-from pytest_hwperf.gate.models.compare import sweeps
+from pytest_hwperf.gate.models import sweeps
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask

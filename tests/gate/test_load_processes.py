@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from pytest_hwperf.gate.models.compare import load
+from pytest_hwperf.gate.models import load
 from pytest_hwperf.gate.models.load import asked_share, check_processes, command_again, reply_share, run_by_processes
 from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, encode

@@ -111,7 +111,7 @@ def pytest_sessionstart(session):
 """
 CONVERTING = """
 import sys, time
-from pytest_hwperf.plugin.session.state import terminal as progress
+from pytest_hwperf.plugin.session import terminal as progress
 
 def test_it(hwperf, request, monkeypatch):
     monkeypatch.setattr(progress, "SHORT_S", 0.0)
@@ -137,7 +137,7 @@ def test_a_conversion_is_shown_past_the_capture(pytester: pytest.Pytester) -> No
 
 
 ASKING = """
-from pytest_hwperf.plugin.session.state import terminal as progress
+from pytest_hwperf.plugin.session import terminal as progress
 
 def test_it(hwperf, request):
     print("is live:", progress._live_screen(request.config) is not None)
@@ -163,7 +163,7 @@ def test_a_stream_without_a_descriptor_shows_nothing(pytester: pytest.Pytester) 
 
 MEASURED = """
 import pytest
-from pytest_hwperf.plugin.session.state import terminal as progress
+from pytest_hwperf.plugin.session import terminal as progress
 
 class Screen:
     is_live, width = True, 200

@@ -28,7 +28,7 @@ def pytest_sessionstart(session):
 TICKING = """
 import threading
 from pytest_hwperf.host import progress as host
-from pytest_hwperf.plugin.session.state import terminal as progress
+from pytest_hwperf.plugin.session import terminal as progress
 
 host.LONG_S, progress._EVERY_S = 0, 0.01
 told, repeat = threading.Event(), host.ProgressLine.repeat
