@@ -84,13 +84,14 @@ class Assignment(Record, frozen=True, kw_only=True):
     processor: Count | None = None  # that both sides shared in their turns, of a pool the first; None: not chosen
 
 
+SeenMetric = Literal["memory", "cold_start", "cpu_time", "first_call"]
+
+
 class Seen(Record, frozen=True, kw_only=True):
     """What the processes of a pair have shown at no cost, whether or not it is asked for."""
 
     measurement: Measurement  # whose calls it is of; without a test: of the whole process
-    metric: Literal[
-        "memory", "cold_start", "cpu_time", "first_call"
-    ]  # peak; start to first call; CPU of a call; first call
+    metric: SeenMetric  # peak; start to first call; CPU of a call; first call
     baseline: Size  # B or s
     candidate: Size
 

@@ -322,7 +322,7 @@ from fakes import records as fake
 from pytest_hwperf.records.errors import ScenarioUnavailable
 from pytest_hwperf.records.metrics import METRICS
 from pytest_hwperf.records.run import replace
-from pytest_hwperf.gate.models.compare import compare as models
+from pytest_hwperf.gate.models import compare as models
 
 HOSTILE = {hostile}
 

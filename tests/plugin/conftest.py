@@ -58,5 +58,5 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def quick_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pairs take few and short turns, wherever they are started from, and read the byte code that there is."""
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE")
-    for place in ("gate.preparing", "gate.models"):
+    for place in ("gate.preparing", "gate.models.compare"):
         monkeypatch.setattr(f"pytest_hwperf.{place}.Conductor", partial(Conductor, plan=QUICK))

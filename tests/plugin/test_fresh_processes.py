@@ -18,7 +18,6 @@ from fakes.records import budget_verdict, run
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.meters.memory import MISSING
 from pytest_hwperf.plugin.judging.again import lines_of_sites
-from pytest_hwperf.plugin.measuring import fresh
 from pytest_hwperf.plugin.session.command import drop
 from pytest_hwperf.records.codec import from_json
 from pytest_hwperf.records.errors import WorkerError
@@ -408,7 +407,7 @@ def test_what_names_no_lines_is_reported(request: pytest.FixtureRequest, monkeyp
     missed, told = [Judgement(run=run(), figures=(), verdicts=(verdict,))], list[str]()
     monkeypatch.setitem(sys.modules, "memray", sys)  # any module
     for ask in (ended, watched):
-        monkeypatch.setattr(fresh, "ask_fresh", ask)
+        monkeypatch.setattr("pytest_hwperf.plugin.judging.again.ask_fresh", ask)
         told += lines_of_sites(request.node, missed)
     monkeypatch.setitem(sys.modules, "memray", None)
     assert [

@@ -13,7 +13,6 @@ from itertools import chain
 from random import Random
 from threading import Event
 from time import monotonic
-from typing import Literal
 
 from pytest_hwperf.gate.pair.channel import (
     Bye,
@@ -31,7 +30,7 @@ from pytest_hwperf.gate.pair.interleaving import Interleaver, Interleaving
 from pytest_hwperf.gate.result import Progress
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.records.errors import WorkerError
-from pytest_hwperf.records.evidence import Hypothesis, Measurement, Observation, Pair, Seen, Side, Stage
+from pytest_hwperf.records.evidence import Hypothesis, Measurement, Observation, Pair, Seen, SeenMetric, Side, Stage
 from pytest_hwperf.records.messages import Statement, said
 from pytest_hwperf.records.metrics import MEDIAN_LATENCY
 from pytest_hwperf.records.run import Key, replace
@@ -338,7 +337,7 @@ class Pairing:
 
     def _note(
         self,
-        metric: Literal["memory", "cold_start", "cpu_time", "first_call"],
+        metric: SeenMetric,
         sides: Mapping[Side, float],
         of: Measurement = WHOLE_PROCESS,
     ) -> None:

@@ -147,7 +147,7 @@ class Settings:
     )
     carbon: Any = _ini(  # stats.carbon.CarbonInputs
         "Report carbon per call, one fact a line, e.g. intensity_g_per_kwh=400.",
-        parse=parsed_by("stats.carbon", "parse_carbon_lines", empty=None),
+        parse=parsed_by("stats.service.carbon", "parse_carbon_lines", empty=None),
         kind="linelist",
     )
     rerun: Any = _ini(
