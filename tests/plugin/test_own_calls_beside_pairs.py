@@ -27,7 +27,7 @@ def test_pairs_that_run_other_code_than_this_session_are_doubted(pytester: pytes
     runs = {one.run.test.partition("::")[2]: one.run for one in project.report().judgements}
     doubts = {test: [*map(str, run.samples[0].warnings)] for test, run in runs.items()}
     (said,) = (one for one in doubts["test_other"] if "session" in one)
-    assert said.startswith("calls took 3.")
+    assert said.startswith("calls took ")
     assert said.endswith(SAID)
     assert [] == [one for one in doubts["test_same"] if "session" in one]
-    result.stdout.fnmatch_lines([f"*calls took 3.*{SAID}"])
+    result.stdout.fnmatch_lines([f"*calls took *{SAID}"])
