@@ -9,6 +9,7 @@ from functools import partial
 from statistics import median
 from time import perf_counter_ns
 
+from pytest_hwperf.host.fakes import fakes_in_place
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.accuracy import refuse_nan, why_unfinished
 from pytest_hwperf.measure.items import ItemTimes
@@ -261,8 +262,9 @@ class Sampler:
         if batch == 1:
             return self._stream.times(values, self._clock_ns, deadline)
         taken = array("d")
-        while len(taken) < values and (not taken or self._clock_ns() <= deadline):
-            taken.append(self._stream.batch(batch, self._clock_ns))
+        with fakes_in_place():  # between batches nothing but the clock is read
+            while len(taken) < values and (not taken or self._clock_ns() <= deadline):
+                taken.append(self._stream.batch(batch, self._clock_ns))
         return taken
 
     def _cost_ns(self, size: int, *, clock: bool) -> float:
@@ -271,7 +273,8 @@ class Sampler:
             return median(self._stream.readings(300, self._clock_ns))
         if size == 1:
             return 0.0
-        return median(self._stream.empty_batch(size, self._clock_ns) for _ in range(25)) / size
+        with fakes_in_place():
+            return median(self._stream.empty_batch(size, self._clock_ns) for _ in range(25)) / size
 
     def _deadline(self, plan: WindowPlan) -> float:
         return self._clock_ns() + plan.patience_s * _SECOND
