@@ -187,8 +187,9 @@ CASES: Mapping[str, Case] = {
     "clock that ticks when it is read": Case(
         tree={
             "code_of_tree.py": f"ROUNDS = {{rounds}}\n{_LOOP}",
-            "test_it.py": "import freezegun\nfrom code_of_tree import work\n\n"
-            "@freezegun.freeze_time('2026-01-01', auto_tick_seconds=1)\ndef test_it():\n    work()\n",
+            "test_it.py": "import freezegun, pytest\nfrom code_of_tree import work\n\n@pytest.fixture\n"
+            "def ticking():\n    with freezegun.freeze_time('2026-01-01', auto_tick_seconds=1):\n        yield\n\n"
+            "def test_it(ticking):\n    work()\n",
         }
     ),
     "calls that fail from the 150th on": Case(
