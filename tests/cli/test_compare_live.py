@@ -122,7 +122,8 @@ def test_two_files_are_compared_without_the_folder(
 def test_the_built_in_model_is_measured_without_the_folder(trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One round of pairs: the time is up whenever its clock is read again after them.
 
-    However noisy the machine: a pair is completed, and its values are ratios of like to like.
+    However noisy the machine: a pair is completed, and its values are ratios of like to like. It stands for six of the
+    screen, and for eight that confirm where noise has put it beyond the margin.
     """
     readings = count()
     monkeypatch.setattr(Conductor, "conduct", repeated_pairs.conduct)
@@ -131,7 +132,7 @@ def test_the_built_in_model_is_measured_without_the_folder(trap: Path, monkeypat
     )
     noise = listen(600.0)
     assert "" == noise.reason
-    assert 6 == noise.pairs
+    assert noise.pairs in (6, 6 + 8)
     assert noise.latency_s is not None
     assert all(-0.9 < difference < 9 for difference in noise.differences)
     assert not (trap.parent / "imported").exists()

@@ -164,7 +164,8 @@ def test_what_the_pairs_could_not_compare_and_the_session_does_not_judge_is_list
     assert [["not comparable"]] * 4 == [outcomes(gated, f"test_{test}") for test in unseen]
     gated.first.stdout.fnmatch_lines(["warning: 3 tests not compared, since the pairs could not run them;*"])
     assert "2 not comparable" in gated.first.outlines[-1]
-    assert "comparisons: 9 regressed, 4 not comparable" in gated.first.outlines
+    counted = "comparisons: 9 regressed, 4 not comparable"  # a busy machine adds a remark
+    assert any(line.startswith(counted) for line in gated.first.outlines)
     assert {"returns", "skips_now"} == {one.test.partition("::test_")[2] for one in gated.found[0].gone}
 
 
