@@ -32,7 +32,8 @@ from pytest_hwperf.stats.pairs.timetable import PAIR_PLAN, REHEARSAL_PLAN, Block
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
-_USUAL_S, _USUAL = 30.0, 3  # that what is rehearsed may be silent: so long, and times what the rehearsal took
+_USUAL_SILENCE_S = 30.0  # A process that repeats what was rehearsed may be silent for this time,
+_REHEARSALS_LONG = 3  # and for so many times what the rehearsal took.
 _LONGEST_S = 86_400.0  # that a pair may take, where no end is given
 
 
@@ -120,7 +121,7 @@ class Conductor(Holder):
 
     def bear(self, side: Side, node: str, calls: int, rehearsed: PairTrace, until: float = math.inf) -> PairTrace:
         """Let one process of a side make calls of a test, to see whether it bears them, or hangs."""
-        usual_s = min(self._silence_s, _USUAL_S + _USUAL * rehearsed.wall_s)
+        usual_s = self._usual_silence_s(rehearsed)
         slowest_s = _slowest_s(node, rehearsed)
         block_s = self.plan.patience_s + 3 * calls * slowest_s if slowest_s else usual_s
         program = Program(
@@ -263,7 +264,9 @@ class Conductor(Holder):
             ),
             asked=[one for one in evidence.hypotheses if one.measurement in measurements],
             also=self.also,
-            plan=dataclasses.replace(plan, first_block_s=self._usual_silence_s),
+            plan=dataclasses.replace(
+                plan, first_block_s=self._usual_silence_s(self.shared.rehearsed if self.shared else None)
+            ),
             silence_s=self._silence_s,
         )
         trace = self.hold_apart(program) if self._is_serial(step) else self._held(program, measurements)
@@ -294,7 +297,7 @@ class Conductor(Holder):
             return self.hold(program)
         asked, is_new = program, shared.is_new(measurements)
         if is_new:  # a library that hangs in a forked process is not waited for as long as one that trains a model
-            asked = dataclasses.replace(program, exact=True, silence_s=self._usual_silence_s)
+            asked = dataclasses.replace(program, exact=True, silence_s=self._usual_silence_s(shared.rehearsed))
         began = self.clock()
         try:
             trace = self.hold(asked, shared=shared)
@@ -344,10 +347,11 @@ class Conductor(Holder):
         """The longest that a process may be silent: while it starts, in a fixture that trains a model."""
         return max(command.deadline_s for command in self.commands.values())
 
-    @property
-    def _usual_silence_s(self) -> float:
-        """How long a process may be silent that does what the rehearsal has shown, where there was one."""
-        return min(self._silence_s, _USUAL_S + _USUAL * self.shared.rehearsed.wall_s if self.shared else math.inf)
+    def _usual_silence_s(self, rehearsed: PairTrace | None) -> float:
+        """Return how long a process may be silent that does what a rehearsal has shown, where there was one."""
+        if rehearsed is None:
+            return self._silence_s
+        return min(self._silence_s, _USUAL_SILENCE_S + _REHEARSALS_LONG * rehearsed.wall_s)
 
     def _patient(self, plan: BlockPlan, patience_s: float | None = None) -> BlockPlan:
         """Let the first block of a measurement take as long: nothing is known of it yet."""
