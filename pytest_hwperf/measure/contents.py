@@ -72,7 +72,8 @@ class HeldContent:
         is_cache = self.form != "sequence" and not is_given and _is_private(path)
         keeps_keys = self.form == "sequence" or self.own.keys() <= now.own.keys()
         if now.size < self.size or not keeps_keys:
-            if is_cache:  # which drops what is old, and is not empty then
+            # A cache drops old items, and is not empty afterwards.
+            if is_cache:
                 return {} if now.size else {path: False}
             return {path: True}
         found: Changes = {path: True} if is_given and now.size > self.size else {}

@@ -319,7 +319,7 @@ class Pairing:
         if is_pair:
             found = trace.interleavings[measurement] = trace.taken.pop(measurement).found(measurement)
             self._note("cpu_time", found.cpu_s, measurement)
-            self._note("first_call", {side: one.facts.first_s for side, one in at.items()}, measurement)
+            self._note("first_call", {side: one.facts.first_call_s for side, one in at.items()}, measurement)
 
     def _interleaver(self, measurement: Measurement, statistics: Sequence[tuple[str, str]]) -> Interleaver:
         program = self.program

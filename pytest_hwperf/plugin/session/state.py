@@ -251,7 +251,8 @@ class TestState:
     gc: str = ""  # "on" or "off", where a marker says so; "": that of the session
     there: "Callable[[Callable[[], object]], object] | None" = None  # calls in the test's thread while another measures
     skipped_point: "SweepPoint | None" = None  # of a sweep, with why it was not measured
-    first_s: float = 0.0  # that its body took at the first call, where --hwperf-all tries it
+    # Seconds of the first call of its body, where --hwperf-all tries whether it can be repeated.
+    first_call_s: float = 0.0
     fixtures: "FixtureValues | None" = None  # that its body is called with, where --hwperf-all measures it
     fails_again: bool = False  # whether a later call of its body has failed, where --hwperf-all measures it
     short_s: float = 0.0  # of its call, where that is too short to be compared

@@ -297,7 +297,7 @@ class PairWorker:
                 least_s=session.settings.shortest_s if test.short_s else 0.0,
                 parameters=parameters_of(item) if opened else {},
                 sizes=sizes,
-                first_s=test.first_s or first.seconds,
+                first_call_s=test.first_call_s or first.seconds,
             )
             here = Ready(node=self._called(item), index=index, label="" if alone else label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)

@@ -84,7 +84,8 @@ class Facts(Record, frozen=True, kw_only=True):
     short_s: Size = 0.0  # s, of a call that is too short to be compared by itself; 0: it is long enough
     least_s: Size = 0.0  # s, that such a call would have to take
     sizes: Mapping[str, str] = {}  # input of a call → how many items it had before the first one
-    first_s: Size = 0.0  # s, of the first call of all, which no later one is compared with
+    # Seconds of the very first call; comparisons take later ones.
+    first_call_s: Size = 0.0
     parameters: Mapping[str, str] = {}  # in a rehearsal: name of each that its test has → what it is
 
 
